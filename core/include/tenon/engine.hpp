@@ -1,0 +1,158 @@
+// engine.hpp: the engine's C++ API. Engine finds plugins and loads models; a Model runs Sequences.
+#pragma once
+
+#include <tenon/error.hpp>
+#include <tenon/tokenizer.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tenon {
+
+enum class Precision { kExact, kDefault, kFast };
+
+// Called on the loading thread, often; done = total at the end of a stage.
+struct Progress {
+  const char* stage;  // "read", "pack"
+  uint64_t done_bytes, total_bytes;
+};
+using ProgressCallback = std::function<void(const Progress&)>;
+using CancelCallback = std::function<bool()>;  // true = stop; polled between slices and steps
+
+struct EngineOptions {
+  std::vector<std::string> plugin_path;  // searched first, in order
+  bool use_default_path = true;          // TENON_PLUGIN_PATH, user directory, install directory
+};
+
+struct ModelOptions {
+  std::string path;
+  std::string backend = "auto";
+  uint32_t threads = 0;  // 0 = the machine's cores
+  Precision precision = Precision::kDefault;
+  int64_t context = 0;  // 0 = the smaller of the model's and 8192
+  uint32_t max_sequences = 1;
+  uint32_t prefill_chunk = 512;  // a multiple of 64
+  uint32_t max_decode_rows = 64;  // rows of one decode step, all sequences together
+  std::string cache_type_k, cache_type_v;  // "" = by precision: f32 or f16
+  std::vector<std::string> prefer, forbid;  // kernel names or prefixes
+  bool composites = true;
+  ProgressCallback progress;
+  CancelCallback cancelled;
+};
+
+struct ModelInfo {
+  std::string architecture, name, format, backend, backend_description;
+  int64_t n_layers = 0, width = 0, vocab = 0, context = 0, trained_context = 0;
+  uint64_t file_bytes = 0, weight_bytes = 0, packed_bytes = 0, arena_bytes = 0, store_bytes = 0;
+  uint64_t decode_weight_bytes = 0;  // weight bytes that one decode step reads
+  uint32_t threads = 0;
+  uint32_t decode_barriers = 0, decode_launches = 0;  // a whole step
+  double decode_barriers_per_layer = 0, decode_launches_per_layer = 0;
+};
+
+class Model;
+
+// One conversation's cached tokens. Create with Model::sequence(); must not outlive its Model. One thread.
+class Sequence {
+ public:
+  ~Sequence();
+  Sequence(Sequence&&) noexcept;
+  Sequence& operator=(Sequence&&) noexcept;
+
+  int64_t length() const;  // tokens in the cache, open transaction included
+  // Opens a transaction: what is appended until commit() or rollback() can be taken back, at most 15 tokens.
+  void begin();
+  void commit(int64_t keep);  // the first `keep` tokens of the transaction stay
+  void rollback();
+  // Keeps the first n tokens if every store can resume there; answers the largest length ≤ n that it could keep and
+  // keeps that many. Sequences with recurrent state resume at 0 or at their current length.
+  int64_t truncate(int64_t n);
+  Sequence fork();  // an independent copy; throws Error(kCapacity)
+  std::vector<uint8_t> save() const;
+  void restore(std::span<const uint8_t> bytes);
+
+ private:
+  friend class Model;
+  struct Impl;
+  explicit Sequence(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// Tokens for one sequence in a forward call.
+struct Feed {
+  Sequence* sequence;
+  std::span<const int32_t> tokens;
+  std::span<const int32_t> output_rows;  // positions in `tokens` whose logits are wanted, ascending
+};
+
+// Logits of the wanted rows, in the order of feeds and rows. Valid until the Model's next forward().
+struct Output {
+  std::span<const float> logits;  // [rows][vocab]
+  int64_t rows = 0, vocab = 0;
+  std::span<const float> row(int64_t r) const { return logits.subspan(size_t(r * vocab), size_t(vocab)); }
+};
+
+struct ForwardOptions {
+  uint32_t chunk = 0;      // prefill chunk, a multiple of 64; 0 = the model's
+  uint32_t decode_step = 0;  // > 0: everything goes through the decode phase, that many tokens of a sequence a step
+  std::vector<std::string> taps;  // names wanted, such as "hidden": all borders
+  std::map<std::string, std::vector<float>>* tapped = nullptr;  // name ("hidden.3") -> f32 [tokens][cols] in feed order
+  CancelCallback cancelled;
+};
+
+class Model {
+ public:
+  ~Model();
+  const ModelInfo& info() const;
+  const Tokenizer& tokenizer() const;  // throws Error(kFile) when the file has none
+  std::string chat_template() const;   // "" when the file has none
+
+  Sequence sequence();  // throws Error(kCapacity) when max_sequences are live
+
+  // Appends every feed's tokens to its sequence and computes the wanted logits. Feeds of 16 or more tokens go through the
+  // prefill phase in chunks, shorter ones together through the decode phase. On an error no sequence has changed its
+  // length. Throws Error(kCapacity) when a context is full, Error(kUsage) for token ids out of range.
+  Output forward(std::span<const Feed> feeds, const ForwardOptions& options = {});
+  Output forward(Sequence& sequence, std::span<const int32_t> tokens, bool all_rows = false);
+
+ private:
+  friend class Engine;
+  friend class Sequence;
+  struct Impl;
+  explicit Model(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// A report for `tenon inspect`, as text or JSON.
+struct InspectOptions {
+  bool json = false, tensors = false, plan = false, kernels = false, graph = false;
+  ModelOptions model;  // backend, threads, precision … as a run would have them
+};
+
+class Engine {
+ public:
+  explicit Engine(EngineOptions options = {});
+  ~Engine();
+  // Throws Error: kFile for files, kCapacity for memory, kUsage for options. Nothing stays loaded on failure.
+  std::unique_ptr<Model> load(const ModelOptions& options);
+  // Only the tokenizer: needs no architecture and no weights.
+  std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
+  std::string inspect(const std::string& path, const InspectOptions& options);
+  // `tenon plugins list|verify|info`: text for people, or JSON.
+  std::string plugins_list(bool json);
+  std::string plugins_verify(bool json, bool* all_good);
+  std::string plugins_info(const std::string& name, bool json);
+  uint32_t n_opened_libraries() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tenon
