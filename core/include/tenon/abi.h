@@ -462,9 +462,9 @@ typedef struct tenon_pack {
 /* How a launch divides its work among CPU workers. A later node may run without a barrier if its share is the same. */
 enum {
   TENON_PART_ONE = 0,       /* worker 0 alone */
-  TENON_PART_OUT_COLS = 1,  /* n_units equal groups of output columns, TENON_SHARE of them to each worker */
+  TENON_PART_OUT_COLS = 1,  /* every output on its own is cut into units of unit_cols columns, TENON_SHARE of them each */
   TENON_PART_ROWS = 2,      /* rows, TENON_SHARE of the live rows */
-  TENON_PART_HEADS = 3,     /* n_units heads (or head groups), TENON_SHARE */
+  TENON_PART_HEADS = 3,     /* every output has n_units equal groups of columns, TENON_SHARE of them each */
   TENON_PART_REPLICATE = 4, /* every worker computes everything into its own copy */
   TENON_PART_CLAIM = 5      /* uneven: units are claimed; always a barrier after it */
 };
@@ -474,7 +474,7 @@ enum {
 typedef struct tenon_plan {
   uint32_t struct_size, partition;
   uint64_t workspace, scratch; /* bytes a launch; bytes a worker */
-  int64_t n_units;
+  int64_t n_units, unit_cols;  /* HEADS; OUT_COLS (the last unit of an output may be short) */
   void* impl; /* the kernel's own; immutable after plan(); released by drop() */
 } tenon_plan;
 
