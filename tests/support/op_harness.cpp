@@ -1,0 +1,352 @@
+#include "op_harness.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+namespace tenon::testing {
+namespace {
+
+constexpr uint8_t kPoison = 0xff;  // as f32, f16 and bf16: NaN
+constexpr uint8_t kGuard = 0xa5;
+constexpr size_t kGuardBytes = 256;
+
+std::string to_string(tenon_str text) { return {text.data, size_t(text.size)}; }
+tenon_addr address(const void* p) { return reinterpret_cast<tenon_addr>(p); }
+
+// Poisoned memory with a guard behind it.
+class Guarded {
+ public:
+  explicit Guarded(size_t bytes, uint8_t fill = kPoison) : bytes_(bytes), memory_(bytes + kGuardBytes, fill) {
+    std::fill(memory_.begin() + int64_t(bytes_), memory_.end(), kGuard);
+  }
+  uint8_t* data() { return memory_.data(); }
+  size_t size() const { return bytes_; }
+  void poison() { std::fill(memory_.begin(), memory_.begin() + int64_t(bytes_), kPoison); }
+  void check(const std::string& what) const {
+    for (size_t i = bytes_; i < memory_.size(); ++i)
+      if (memory_[i] != kGuard) throw std::runtime_error(what + " was written beyond its end");
+  }
+
+ private:
+  size_t bytes_;
+  Bytes memory_;
+};
+
+// Barrier and claim counter of one launch.
+struct Team {
+  explicit Team(uint32_t n) : workers(n) {}
+  const uint32_t workers;
+  std::atomic<uint32_t> arrived = 0, round = 0;
+  std::atomic<int64_t> counter = 0;
+  static void barrier(void* self) noexcept {
+    Team& team = *static_cast<Team*>(self);
+    const uint32_t round = team.round.load();
+    if (team.arrived.fetch_add(1) + 1 == team.workers) {
+      team.arrived = 0;
+      team.round.fetch_add(1);
+      return;
+    }
+    while (team.round.load() == round) std::this_thread::yield();
+  }
+  static int64_t claim(void* counter, int64_t n) noexcept {
+    return static_cast<std::atomic<int64_t>*>(counter)->fetch_add(n);
+  }
+};
+
+uint32_t live_rows(const OpCase& c, uint32_t domain) {
+  if (domain == TENON_DOMAIN_TOKENS) return c.step.n_rows;
+  return domain == TENON_DOMAIN_OUTPUT_ROWS ? c.step.n_outputs : c.step.n_seqs;
+}
+
+// A case's operands in memory and its node, for one run.
+class Bound {
+ public:
+  Bound(const tenon_kernel& kernel, const OpCase& c, const RunOptions& options)
+      : kernel_(kernel), case_(c), options_(options), step_(c.step) {
+    result_.stores = c.stores;
+    node_ = {};
+    node_.struct_size = sizeof node_, node_.op = c.op, node_.phase = c.phases, node_.layer = c.layer;
+    node_.name = {"test", 4};
+    node_.attr = c.attr.empty() ? nullptr : c.attr.data();
+    for (size_t i = 0; i < c.in.size(); ++i) {
+      const Input& x = c.in[i];
+      const uint32_t plain = x.ids ? TENON_ENC_I32 : TENON_ENC_F32;
+      types_in_.push_back(
+          {i < options.in_encoding.size() ? options.in_encoding[i] : plain, x.domain, x.cols, x.groups});
+    }
+    for (const Output& y : c.out) types_out_.push_back({TENON_ENC_F32, y.domain, y.cols, 1});
+    for (const Weight& w : c.weights) {
+      tenon_weight table = {};
+      table.struct_size = sizeof table, table.dtype = Kit::instance().dtype_id(w.dtype);
+      table.rows = w.rows, table.cols = w.cols, table.row_bytes = w.row_bytes, table.parts = w.parts;
+      table.n_expert = w.n_expert, table.expert_stride = w.expert_stride, table.flags = w.flags;
+      if (c.bank && w.n_expert) table.bank = &*c.bank;
+      weights_.push_back(table);
+    }
+    for (const Store& s : c.stores) store_types_.push_back(s.type);
+    node_.in = types_in_.data(), node_.n_in = uint32_t(types_in_.size());
+    node_.out = types_out_.data(), node_.n_out = uint32_t(types_out_.size());
+    node_.weight = weights_.data(), node_.n_weight = uint32_t(weights_.size());
+    node_.store = store_types_.data(), node_.n_store = uint32_t(store_types_.size());
+  }
+
+  bool accept() {
+    static const tenon_str features[] = {{"avx2", 4},        {"fma", 3},         {"f16c", 4},     {"avx512", 6},
+                                         {"avx512vnni", 10}, {"avx512bf16", 10}, {"portable", 8}, {"avx512f", 7}};
+    std::vector<tenon_str> present;
+    for (const tenon_str& f : features) {
+      const std::string name = to_string(f);
+      const bool has = name == "portable" || (name == "avx2" && __builtin_cpu_supports("avx2")) ||
+                       (name == "fma" && __builtin_cpu_supports("fma")) ||
+                       (name == "f16c" && __builtin_cpu_supports("avx2")) ||
+                       ((name == "avx512f" || name == "avx512") && __builtin_cpu_supports("avx512bw")) ||
+                       (name == "avx512vnni" && __builtin_cpu_supports("avx512vnni")) ||
+                       (name == "avx512bf16" && __builtin_cpu_supports("avx512bf16"));
+      if (has) present.push_back(f);
+    }
+    tenon_device device = {};
+    device.struct_size = sizeof device, device.backend = kernel_.backend, device.name = {"test", 4};
+    device.features = present.data(), device.n_feature = uint32_t(present.size()),
+    device.max_workers = options_.workers;
+    tenon_offer& offer = result_.offer;
+    offer.struct_size = sizeof offer;
+    for (size_t i = 0; i < 8; ++i) {
+      offer.in_encoding[i] = i < case_.in.size() && case_.in[i].ids ? TENON_ENC_I32 : TENON_ENC_F32;
+      offer.out_encoding[i] = TENON_ENC_F32;
+    }
+    // A route's ids leave as i32.
+    if (case_.op == TENON_OP_ROUTE) offer.out_encoding[0] = types_out_[0].encoding = TENON_ENC_I32;
+    const tenon_status status = kernel_.accept(&kernel_, &node_, &device, &offer);
+    if (status == TENON_UNSUPPORTED) return result_.why_not = offer.why_not, false;
+    check(status, "accept");
+    result_.accepted = true;
+    for (size_t i = 0; i < case_.in.size(); ++i) {
+      if (i >= options_.in_encoding.size()) types_in_[i].encoding = offer.in_encoding[i];
+      result_.in_encoding.push_back(types_in_[i].encoding);
+    }
+    for (size_t i = 0; i < case_.out.size(); ++i)
+      result_.out_encoding.push_back(types_out_[i].encoding = offer.out_encoding[i]);
+    return true;
+  }
+
+  RunResult run() {
+    pack();
+    const uint32_t max_rows = options_.max_rows ? options_.max_rows : step_.max_rows;
+    tenon_plan plan = {};
+    plan.struct_size = sizeof plan;
+    check(kernel_.plan(&kernel_, &node_, max_rows, options_.max_context, options_.workers, &plan), "plan");
+    bind_inputs();
+    bind_outputs(plan.partition == TENON_PART_REPLICATE ? options_.workers : 1);
+    for (uint32_t i = 0; i < std::max(1u, options_.repeats); ++i) launch(plan);
+    collect();
+    result_.plan = plan;
+    if (kernel_.drop) kernel_.drop(&kernel_, &plan);
+    return std::move(result_);
+  }
+  RunResult take() { return std::move(result_); }
+
+ private:
+  void check(tenon_status status, const char* what) const {
+    if (status != TENON_OK)
+      throw std::runtime_error(to_string(kernel_.name) + ": " + what + " answered " + std::to_string(status) + ": " +
+                               Kit::instance().error());
+  }
+
+  void pack() {
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      const Weight& w = case_.weights[i];
+      for (int p = 0; p < 4; ++p) weights_[i].plane[p] = w.plane[p].empty() ? 0 : address(w.plane[p].data());
+      const uint32_t layout = result_.offer.pack_layout[i];
+      if (!layout) continue;
+      tenon_pack request = {};
+      const tenon_weight source = weights_[i];
+      request.struct_size = sizeof request, request.weight = uint32_t(i), request.layout = layout;
+      request.src = &source, request.rows = w.rows;
+      check(kernel_.pack(&kernel_, &node_, &request), "pack (size)");
+      packed_.emplace_back(size_t(request.bytes), uint8_t(0));
+      request.dst = address(packed_.back().data());
+      const int64_t rows = w.rows * std::max<uint32_t>(1, w.n_expert);
+      for (int64_t row0 = 0; row0 < rows; row0 += 64) {
+        request.row0 = row0, request.rows = std::min<int64_t>(64, rows - row0);
+        check(kernel_.pack(&kernel_, &node_, &request), "pack");
+      }
+      packed_.back().check("a packed weight");
+      weights_[i].layout = layout;
+      weights_[i].plane[0] = request.dst;
+      for (int p = 1; p < 4; ++p) weights_[i].plane[p] = 0;
+    }
+  }
+
+  void bind_inputs() {
+    for (size_t i = 0; i < case_.in.size(); ++i) {
+      const Input& x = case_.in[i];
+      const uint32_t encoding = types_in_[i].encoding;
+      const int64_t width = x.cols / x.groups, full = x.lead + x.groups * (width + x.gap);
+      if (full != x.cols && encoding != TENON_ENC_F32 && encoding != TENON_ENC_BF16 && encoding != TENON_ENC_F16)
+        throw std::runtime_error("a strided view has no block encoding");
+      const int64_t item = encoding == TENON_ENC_F32 || encoding == TENON_ENC_I32 ? 4 : 2;
+      const int64_t row_bytes = tenon_encoding_row_bytes(encoding, full), rows = x.rows + 3;
+      inputs_.emplace_back(size_t(rows * row_bytes));
+      for (int64_t r = 0; r < x.rows; ++r)
+        for (int64_t g = 0; g < x.groups; ++g)
+          encode_row(encoding, x.data.data() + r * x.cols + g * width, width,
+                     inputs_.back().data() + r * row_bytes + (x.lead + g * (width + x.gap)) * item);
+      tenon_view view = {};
+      view.data = address(inputs_.back().data()) + uint64_t(x.lead * item), view.rows = rows, view.cols = x.cols;
+      view.row_bytes = row_bytes, view.groups = x.groups, view.encoding = encoding;
+      view.group_bytes = x.groups > 1 ? (width + x.gap) * item : width * item;
+      views_in_.push_back(view);
+    }
+  }
+
+  void bind_outputs(uint32_t copies) {
+    views_out_.resize(copies);
+    for (uint32_t copy = 0; copy < copies; ++copy)
+      for (size_t i = 0; i < case_.out.size(); ++i) {
+        const int64_t cols = case_.out[i].cols;
+        const uint32_t encoding = types_out_[i].encoding;
+        tenon_view view = {};
+        view.rows = live_rows(case_, case_.out[i].domain) + 3, view.cols = cols, view.groups = 1;
+        view.row_bytes = tenon_encoding_row_bytes(encoding, cols), view.encoding = encoding;
+        view.group_bytes = view.row_bytes;
+        outputs_.emplace_back(size_t(view.rows * view.row_bytes));
+        view.data = address(outputs_.back().data());
+        views_out_[copy].push_back(view);
+      }
+  }
+
+  void launch(const tenon_plan& plan) {
+    const uint32_t workers = options_.workers;
+    Guarded workspace{size_t(plan.workspace)};
+    std::vector<Guarded> scratch;
+    for (uint32_t w = 0; w < workers; ++w) scratch.emplace_back(size_t(plan.scratch));
+    tenon_step step = step_.table();
+    std::vector<tenon_store> stores;
+    for (Store& s : result_.stores) stores.push_back(s.view());
+    const uint32_t domain = case_.out.empty() ? uint32_t(TENON_DOMAIN_TOKENS) : case_.out[0].domain;
+    Team team(plan.partition == TENON_PART_ONE ? 1 : workers);
+    std::mutex mutex;
+    std::string failure;
+    const auto body = [&](uint32_t w) {
+      tenon_args args = {};
+      args.struct_size = sizeof args, args.rows = live_rows(case_, domain);
+      args.in = views_in_.data(), args.n_in = uint32_t(views_in_.size());
+      const auto& outs = views_out_[views_out_.size() > 1 ? w : 0];
+      args.out = outs.data(), args.n_out = uint32_t(outs.size());
+      args.weight = weights_.data(), args.n_weight = uint32_t(weights_.size());
+      args.store = stores.data(), args.n_store = uint32_t(stores.size()), args.step = &step;
+      tenon_exec exec = {};
+      exec.struct_size = sizeof exec, exec.workspace = address(workspace.data()), exec.scratch = scratch[w].data();
+      exec.worker = w, exec.n_workers = workers, exec.team = &team, exec.counter = &team.counter;
+      exec.barrier = Team::barrier, exec.claim = Team::claim;
+      if (kernel_.launch(&kernel_, &plan, &args, &exec) != TENON_OK) {
+        const std::lock_guard lock(mutex);
+        failure = Kit::instance().error();
+      }
+    };
+    const auto begin = std::chrono::steady_clock::now();
+    if (team.workers == 1) {
+      body(0);
+    } else {
+      std::vector<std::thread> threads;
+      for (uint32_t w = 1; w < workers; ++w) threads.emplace_back(body, w);
+      body(0);
+      for (std::thread& t : threads) t.join();
+    }
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    result_.seconds = result_.seconds == 0 ? seconds : std::min(result_.seconds, seconds);
+    if (!failure.empty()) throw std::runtime_error(to_string(kernel_.name) + ": launch failed: " + failure);
+    workspace.check("the workspace");
+    for (const Guarded& s : scratch) s.check("a worker's scratch");
+    for (const Guarded& o : outputs_) o.check("an output");
+    for (const Guarded& x : inputs_) x.check("an input");
+  }
+
+  void collect() {
+    for (size_t i = 0; i < case_.out.size(); ++i) {
+      const uint32_t rows = live_rows(case_, case_.out[i].domain);
+      std::vector<float> values(size_t(rows) * size_t(case_.out[i].cols));
+      for (uint32_t copy = 0; copy < views_out_.size(); ++copy) {
+        const tenon_view& view = views_out_[copy][i];
+        std::vector<float> mine(values.size());
+        for (uint32_t r = 0; r < rows; ++r)
+          decode_row(view.encoding, reinterpret_cast<const void*>(view.data + uint64_t(r * view.row_bytes)), view.cols,
+                     mine.data() + int64_t(r) * view.cols);
+        if (copy == 0) values = mine;
+        if (!equal_bits(values, mine)) throw std::runtime_error("two workers' copies of an output differ");
+      }
+      result_.out.push_back(std::move(values));
+    }
+    result_.status = step_.status;
+  }
+
+  const tenon_kernel& kernel_;
+  const OpCase& case_;
+  const RunOptions& options_;
+  Step step_;
+  RunResult result_;
+  tenon_node node_;
+  std::vector<tenon_type> types_in_, types_out_;
+  std::vector<tenon_weight> weights_;
+  std::vector<tenon_store_type> store_types_;
+  std::deque<Guarded> inputs_, outputs_, packed_;
+  std::vector<tenon_view> views_in_;
+  std::vector<std::vector<tenon_view>> views_out_;
+};
+
+const char* reference_name(uint32_t op) {
+  static const std::map<uint32_t, const char*> names = {{TENON_OP_EMBED, "reference.embed"},
+                                                        {TENON_OP_ENCODE, "reference.encode"},
+                                                        {TENON_OP_NORM, "reference.norm"},
+                                                        {TENON_OP_LINEAR, "reference.linear"},
+                                                        {TENON_OP_GLU, "reference.glu"},
+                                                        {TENON_OP_GATE, "reference.gate"},
+                                                        {TENON_OP_ADD, "reference.add"},
+                                                        {TENON_OP_MUL, "reference.mul"},
+                                                        {TENON_OP_SCALE, "reference.scale"},
+                                                        {TENON_OP_SOFTCAP, "reference.softcap"},
+                                                        {TENON_OP_CONCAT, "reference.concat"},
+                                                        {TENON_OP_ROPE, "reference.rope"},
+                                                        {TENON_OP_KV_WRITE, "reference.kv_write"},
+                                                        {TENON_OP_ATTENTION, "reference.attention"},
+                                                        {TENON_OP_SHORT_CONV, "reference.short_conv"},
+                                                        {TENON_OP_GATED_DELTA_RULE, "reference.gated_delta_rule"},
+                                                        {TENON_OP_ROUTE, "reference.route"},
+                                                        {TENON_OP_EXPERT_FFN, "reference.expert_ffn"},
+                                                        {TENON_OP_FOLD_SLOTS, "reference.fold_slots"},
+                                                        {TENON_OP_SELECT_ROWS, "reference.select_rows"},
+                                                        {TENON_OP_LOGITS_TAIL, "reference.logits_tail"}};
+  const auto found = names.find(op);
+  if (found == names.end()) throw std::runtime_error("the reference has no op " + std::to_string(op));
+  return found->second;
+}
+
+}  // namespace
+
+RunResult run_op(const tenon_kernel& kernel, const OpCase& op_case, const RunOptions& options) {
+  Bound bound(kernel, op_case, options);
+  return bound.accept() ? bound.run() : bound.take();
+}
+
+RunResult run_reference(const OpCase& op_case, const RunResult& like) {
+  RunOptions options;
+  options.in_encoding = like.in_encoding;
+  return run_op(Kit::instance().kernel(reference_name(op_case.op)), op_case, options);
+}
+RunResult run_reference(const OpCase& op_case) {
+  return run_op(Kit::instance().kernel(reference_name(op_case.op)), op_case);
+}
+
+RunResult offer_of(const tenon_kernel& kernel, const OpCase& op_case) {
+  Bound bound(kernel, op_case, {});
+  bound.accept();
+  return bound.take();
+}
+
+}  // namespace tenon::testing
