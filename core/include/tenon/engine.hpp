@@ -36,6 +36,7 @@ struct ModelOptions {
   uint32_t threads = 0;  // 0 = the machine's cores
   Precision precision = Precision::kDefault;
   int64_t context = 0;  // 0 = the smaller of the model's and 8192
+  bool clip_context = false;  // a context above what the model was trained for becomes that
   uint32_t max_sequences = 1;
   uint32_t prefill_chunk = 512;  // a multiple of 64
   uint32_t max_decode_rows = 64;  // rows of one decode step, all sequences together

@@ -1,0 +1,209 @@
+#include "arguments.hpp"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <cmath>
+#include <tenon/error.hpp>
+
+namespace tenon::launcher {
+namespace {
+
+namespace po = boost::program_options;
+
+[[noreturn]] void usage_error(const std::string& message) { throw Error(ErrorKind::kUsage, message); }
+
+template <typename Number>
+bool parse_number(std::string_view text, Number* value) {
+  const char* end = text.data() + text.size();
+  auto [stopped, error] = std::from_chars(text.data(), end, *value);
+  return error == std::errc() && stopped == end;
+}
+
+std::string shown(const OptionSpec& option, double value) {
+  char buffer[32];
+  auto [end, error] = option.kind == Kind::kInteger
+                          ? std::to_chars(buffer, buffer + sizeof(buffer), static_cast<int64_t>(value))
+                          : std::to_chars(buffer, buffer + sizeof(buffer), value);
+  return error == std::errc() ? std::string(buffer, end) : std::string("?");
+}
+
+bool is_choice(std::string_view choices, std::string_view value) {
+  while (!choices.empty()) {
+    const size_t bar = std::min(choices.find('|'), choices.size());
+    if (choices.substr(0, bar) == value) return true;
+    choices.remove_prefix(std::min(bar + 1, choices.size()));
+  }
+  return false;
+}
+
+// `origin` is how the user spelled it: --threads or TENON_THREADS.
+void check_value(const OptionSpec& option, const std::string& origin, const std::string& value) {
+  if (option.kind == Kind::kInteger || option.kind == Kind::kNumber) {
+    double number = 0;
+    int64_t integer = 0;
+    if (option.kind == Kind::kInteger) {
+      if (!parse_number(value, &integer)) usage_error(origin + ": expected a whole number, found '" + value + "'");
+      number = static_cast<double>(integer);
+    } else if (!parse_number(value, &number) || !std::isfinite(number)) {
+      usage_error(origin + ": expected a number, found '" + value + "'");
+    }
+    if (number < option.minimum || number > option.maximum)
+      usage_error(origin + ": expected " + shown(option, option.minimum) + " to " + shown(option, option.maximum) +
+                  ", found " + value);
+  }
+  if (option.kind == Kind::kChoice && !is_choice(option.choices, value))
+    usage_error(origin + ": expected one of " + std::string(option.choices) + ", found '" + value + "'");
+  if (!option.refusal.empty() && (option.served.empty() || value != option.served))
+    usage_error(origin + " " + value + ": " + std::string(option.refusal));
+}
+
+// Whether a switch's variable is on.
+bool switch_value(const std::string& origin, const std::string& value) {
+  for (const char* yes : {"1", "true", "yes", "on"})
+    if (value == yes) return true;
+  for (const char* no : {"", "0", "false", "no", "off"})
+    if (value == no) return false;
+  usage_error(origin + ": expected 1 or 0, found '" + value + "'");
+}
+
+po::options_description describe(Verb verb) {
+  po::options_description description;
+  for (const OptionSpec& option : option_table()) {
+    if (!serves(option, verb)) continue;
+    std::string name(option.name);
+    if (option.letter) name += std::string(",") + option.letter;
+    if (option.kind == Kind::kSwitch)
+      description.add_options()(name.c_str(), "");
+    else
+      description.add_options()(name.c_str(), po::value<std::string>(), "");
+  }
+  return description;
+}
+
+std::vector<po::option> split_words(Verb verb, const std::vector<std::string>& words) {
+  const std::string more = "; `tenon " + std::string(spec_of(verb).name) + " --help` lists the flags";
+  const po::options_description description = describe(verb);
+  try {
+    // No guessing: a flag that a later version adds must not change what an abbreviation means.
+    const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
+    return po::command_line_parser(words).options(description).style(style).run().options;
+  } catch (const po::unknown_option& error) {
+    usage_error("unknown flag " + error.get_option_name() + more);
+  } catch (const po::error_with_option_name& error) {
+    const std::string name = error.get_option_name();
+    const auto* syntax = dynamic_cast<const po::invalid_syntax*>(&error);
+    if (syntax && syntax->kind() == po::invalid_syntax::missing_parameter) usage_error(name + " needs a value" + more);
+    if (syntax && syntax->kind() == po::invalid_syntax::empty_adjacent_parameter)
+      usage_error(name + "= needs a value; an empty one is given as: " + name + " ''");
+    if (syntax && syntax->kind() == po::invalid_syntax::extra_parameter) usage_error(name + " takes no value" + more);
+    usage_error(std::string(error.what()) + more);
+  } catch (const po::error& error) {
+    usage_error(std::string(error.what()) + more);
+  }
+}
+
+}  // namespace
+
+bool Arguments::has(std::string_view name) const { return values_.find(name) != values_.end(); }
+
+size_t Arguments::count(std::string_view name) const {
+  auto found = values_.find(name);
+  return found == values_.end() ? 0 : found->second.size();
+}
+
+std::string Arguments::text(std::string_view name, std::string_view fallback) const {
+  auto found = values_.find(name);
+  return found == values_.end() ? std::string(fallback) : found->second.front();
+}
+
+int64_t Arguments::integer(std::string_view name, int64_t fallback) const {
+  if (has(name)) parse_number(text(name), &fallback);
+  return fallback;
+}
+
+double Arguments::number(std::string_view name, double fallback) const {
+  if (has(name)) parse_number(text(name), &fallback);
+  return fallback;
+}
+
+std::vector<std::string> Arguments::list(std::string_view name, char separator) const {
+  std::vector<std::string> parts;
+  auto found = values_.find(name);
+  if (found == values_.end()) return parts;
+  for (const std::string& value : found->second) {
+    for (size_t begin = 0; begin <= value.size();) {
+      const size_t end = std::min(value.find(separator, begin), value.size());
+      if (end > begin) parts.push_back(value.substr(begin, end - begin));
+      begin = end + 1;
+    }
+  }
+  return parts;
+}
+
+Arguments parse_arguments(Verb verb, const std::vector<std::string>& words, const Environment& environment) {
+  const VerbSpec& spec = spec_of(verb);
+  Arguments arguments(verb);
+  std::map<std::string, std::string, std::less<>> group_member;  // group -> flag given
+
+  for (const po::option& given : split_words(verb, words)) {
+    if (given.position_key >= 0 || given.string_key.empty()) {
+      arguments.positional_.insert(arguments.positional_.end(), given.value.begin(), given.value.end());
+      continue;
+    }
+    const OptionSpec& option = *find_option(verb, given.string_key);
+    const std::string origin = "--" + given.string_key;
+    const std::string value = given.value.empty() ? "" : given.value.front();
+    if (option.kind != Kind::kSwitch) check_value(option, origin, value);
+    std::vector<std::string>& values = arguments.values_[given.string_key];
+    if (!option.repeatable && !values.empty()) {
+      if (values.front() != value)
+        usage_error(origin + " is given twice, as '" + values.front() + "' and '" + value + "'");
+      continue;
+    }
+    values.push_back(value);
+    if (option.group.empty()) continue;
+    auto [member, first] = group_member.try_emplace(std::string(option.group), origin);
+    if (!first && member->second != origin) usage_error(member->second + " and " + origin + " contradict each other");
+  }
+
+  if (spec.positional == "MODEL" && !arguments.positional_.empty()) {
+    const std::string& model = arguments.positional_.front();
+    if (arguments.has("model") && arguments.text("model") != model)
+      usage_error("MODEL is given twice, as '" + model + "' and with --model '" + arguments.text("model") + "'");
+    arguments.values_["model"] = {model};
+  }
+
+  for (const OptionSpec& option : option_table()) {
+    if (!serves(option, verb) || option.environment_adds || option.name == "help" || arguments.has(option.name))
+      continue;
+    const std::string origin = environment_name(option);
+    auto found = environment.find(origin);
+    if (found == environment.end()) continue;
+    const std::string& value = found->second;
+    if (option.kind == Kind::kSwitch) {
+      if (!switch_value(origin, value)) continue;
+    } else {
+      if (value.empty()) continue;  // as good as unset
+    }
+    if (!option.group.empty()) {
+      auto member = group_member.find(option.group);
+      if (member != group_member.end()) {
+        if (member->second.starts_with("--")) continue;  // the flag wins
+        usage_error(member->second + " and " + origin + " contradict each other");
+      }
+      group_member.emplace(option.group, origin);
+    }
+    if (option.kind != Kind::kSwitch) check_value(option, origin, value);
+    arguments.values_[std::string(option.name)].push_back(option.kind == Kind::kSwitch ? "" : value);
+  }
+
+  if (arguments.positional_.size() > spec.max_positional)
+    usage_error("unexpected argument '" + arguments.positional_[spec.max_positional] + "'; " +
+                (spec.max_positional ? "expected " + std::string(spec.positional)
+                                     : "usage: tenon " + std::string(spec.name) + " " + std::string(spec.usage)));
+  if (arguments.positional_.size() < spec.min_positional) usage_error("expected " + std::string(spec.positional));
+  return arguments;
+}
+
+}  // namespace tenon::launcher

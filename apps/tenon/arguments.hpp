@@ -1,0 +1,41 @@
+// arguments.hpp: what a command line and the environment say, checked against the table of options.hpp.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "options.hpp"
+
+namespace tenon::launcher {
+
+using Environment = std::map<std::string, std::string, std::less<>>;
+
+// Immutable after parse_arguments(). Values have the kind and range that the table asks for.
+class Arguments {
+ public:
+  explicit Arguments(Verb verb) : verb_(verb) {}
+
+  Verb verb() const { return verb_; }
+  bool has(std::string_view name) const;
+  bool on(std::string_view name) const { return count(name) > 0; }  // switches
+  size_t count(std::string_view name) const;
+  std::string text(std::string_view name, std::string_view fallback = "") const;
+  int64_t integer(std::string_view name, int64_t fallback) const;
+  double number(std::string_view name, double fallback) const;
+  // Every value of a repeatable option, split at `separator`; empty parts are dropped.
+  std::vector<std::string> list(std::string_view name, char separator) const;
+  const std::vector<std::string>& positional() const { return positional_; }
+
+ private:
+  friend Arguments parse_arguments(Verb, const std::vector<std::string>&, const Environment&);
+  Verb verb_;
+  std::map<std::string, std::vector<std::string>, std::less<>> values_;
+  std::vector<std::string> positional_;
+};
+
+// `words` are what follows the verb. Throws Error(kUsage) that names the flag or the variable.
+Arguments parse_arguments(Verb verb, const std::vector<std::string>& words, const Environment& environment);
+
+}  // namespace tenon::launcher

@@ -1,0 +1,144 @@
+#include "common.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+#include "interrupt.hpp"
+
+namespace tenon::launcher {
+namespace {
+
+constexpr int64_t kDefaultContext = 8192;  // what the engine takes for context = 0, where the model has as much
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+
+Precision precision_of(const Arguments& arguments) {
+  const std::string name = arguments.text("precision", "default");
+  return name == "exact" ? Precision::kExact : name == "fast" ? Precision::kFast : Precision::kDefault;
+}
+
+}  // namespace
+
+EngineOptions engine_options(const Arguments& arguments) {
+  EngineOptions options;
+  options.plugin_path = arguments.list("plugin-path", ':');
+  return options;
+}
+
+ModelOptions model_options(const Arguments& arguments, int64_t needed) {
+  ModelOptions options;
+  options.path = text_or_usage_error(arguments, "model");
+  options.backend = arguments.text("backend", "auto");
+  options.threads = static_cast<uint32_t>(arguments.integer("threads", 0));
+  options.precision = precision_of(arguments);
+  options.context = arguments.integer("ctx-size", needed > kDefaultContext ? needed : 0);
+  options.clip_context = !arguments.has("ctx-size");
+  options.cache_type_k = arguments.text("cache-type-k");
+  options.cache_type_v = arguments.text("cache-type-v");
+  options.prefer = arguments.list("prefer", ',');
+  options.forbid = arguments.list("forbid", ',');
+  for (const std::string& name : options.prefer)
+    if (std::find(options.forbid.begin(), options.forbid.end(), name) != options.forbid.end())
+      throw Error(ErrorKind::kUsage, "--prefer " + name + " and --forbid " + name + " contradict each other");
+  options.cancelled = interrupted;
+  return options;
+}
+
+std::unique_ptr<Model> load_model(Engine& engine, const Arguments& arguments, ModelOptions options) {
+  const auto begin = std::chrono::steady_clock::now();
+  const bool verbose = arguments.on("verbose");
+  std::unique_ptr<Model> model;
+  {
+    ProgressBar bar(stderr_is_terminal(), verbose);
+    options.progress = [&bar](const Progress& progress) { bar.update(progress); };
+    model = engine.load(options);
+  }
+  const ModelInfo& info = model->info();
+  note((info.name.empty() ? options.path : info.name) + " (" + info.architecture + ", " + info.format + ") on " +
+       info.backend + ": " + info.backend_description + ", " + std::to_string(info.threads) +
+       (info.threads == 1 ? " thread" : " threads"));
+  if (verbose) {
+    note("loaded in " + fixed(seconds_since(begin), 2) + " s: weights " + size_text(info.weight_bytes) + ", packed " +
+         size_text(info.packed_bytes) + ", arena " + size_text(info.arena_bytes) + ", stores " +
+         size_text(info.store_bytes) + ", context " + std::to_string(info.context));
+  }
+  return model;
+}
+
+int64_t context_limit(const Model& model, const Arguments& arguments) {
+  const ModelInfo& info = model.info();
+  if (arguments.has("ctx-size") || info.trained_context <= 0) return info.context;
+  return std::min(info.context, info.trained_context);
+}
+
+void check_context(const Model& model, const Arguments& arguments, int64_t needed, const std::string& what) {
+  const int64_t limit = context_limit(model, arguments);
+  if (needed <= limit) return;
+  std::string message =
+      what + " takes " + std::to_string(needed) + " tokens, but the context holds " + std::to_string(limit);
+  if (model.info().trained_context > 0)
+    message += " (the model was trained for " + std::to_string(model.info().trained_context) + ")";
+  throw Error(ErrorKind::kCapacity, message + "; --ctx-size " + std::to_string(needed) + " would hold it");
+}
+
+std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text) {
+  const bool in_file = text.starts_with('@');
+  const std::string content = in_file ? read_file(text.substr(1)) : text;
+  const std::string origin = in_file ? text.substr(1) : flag;
+  std::vector<int32_t> ids;
+  const char* cursor = content.data();
+  const char* end = cursor + content.size();
+  const auto between = [](char c) { return c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
+  while (cursor != end) {
+    if (between(*cursor)) {
+      ++cursor;
+      continue;
+    }
+    int32_t id = 0;
+    const char* word_end = std::find_if(cursor, end, between);
+    auto [stopped, error] = std::from_chars(cursor, word_end, id);
+    if (error != std::errc() || stopped != word_end || id < 0) {
+      const std::string found(cursor, std::min<size_t>(static_cast<size_t>(word_end - cursor), 40));
+      throw Error(in_file ? ErrorKind::kFile : ErrorKind::kUsage,
+                  origin + ": expected token ids such as 1,2,3, found '" + found + "' at byte " +
+                      std::to_string(cursor - content.data()));
+    }
+    ids.push_back(id);
+    cursor = word_end;
+  }
+  return ids;
+}
+
+std::string read_file(const std::string& path) {
+  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
+  if (!file) throw Error(ErrorKind::kFile, path + ": " + std::strerror(errno));
+  std::string content;
+  char block[1 << 16];
+  while (size_t count = std::fread(block, 1, sizeof(block), file.get())) content.append(block, count);
+  if (std::ferror(file.get())) throw Error(ErrorKind::kFile, path + ": " + std::strerror(errno));
+  return content;
+}
+
+std::string text_or_usage_error(const Arguments& arguments, std::string_view option) {
+  const std::string text = arguments.text(option);
+  if (!text.empty()) return text;
+  const OptionSpec& spec = *find_option(arguments.verb(), option);
+  throw Error(ErrorKind::kUsage, "--" + std::string(option) + " " + std::string(spec.argument) +
+                                     (arguments.has(option) ? " is empty" : " is missing") + ": " +
+                                     std::string(spec.help));
+}
+
+void warn_about(const Tokenizer& tokenizer) {
+  if (!tokenizer.warning().empty()) note("warning: " + std::string(tokenizer.warning()));
+}
+
+void stop_if_interrupted() {
+  if (interrupted()) throw Error(ErrorKind::kInterrupted, "interrupted");
+}
+
+}  // namespace tenon::launcher

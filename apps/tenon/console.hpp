@@ -1,0 +1,60 @@
+// console.hpp: standard output, standard error and the progress bar. One thread.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <tenon/engine.hpp>
+
+namespace tenon::launcher {
+
+// Standard output failed. A closed pipe is not worth a message: the reader has seen what it wanted.
+class OutputError : public Error {
+ public:
+  OutputError(const std::string& message, bool closed_pipe)
+      : Error(ErrorKind::kRuntime, message), closed_pipe_(closed_pipe) {}
+  bool closed_pipe() const { return closed_pipe_; }
+
+ private:
+  bool closed_pipe_;
+};
+
+// Opens /dev/null for a standard descriptor that the caller closed, so that no file of ours takes its number, and
+// sends log messages of the engine to standard error. `verbosity`: 0 warnings, 1 information, 2 details.
+void open_console();
+void set_verbosity(size_t verbosity);
+
+// Writes all of `text` at once, unbuffered: what was generated is seen. Throws OutputError.
+void print(std::string_view text);
+
+// A line on standard error, "tenon: " before it.
+void note(const std::string& line);
+
+double seconds_since(std::chrono::steady_clock::time_point begin);
+std::string fixed(double value, int digits);
+std::string size_text(uint64_t bytes);  // "253.1 MB"
+
+// Shows how far a load is: a bar on a terminal; elsewhere nothing, or with `verbose` a line at the end of a stage.
+class ProgressBar {
+ public:
+  ProgressBar(bool terminal, bool verbose) : terminal_(terminal), verbose_(verbose) {}
+  ~ProgressBar() { clear(); }
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  void update(const Progress& progress);
+  void clear();
+
+  // The line a terminal shows; separate for tests. Seconds are those since the stage began.
+  static std::string line(const Progress& progress, double seconds);
+
+ private:
+  bool terminal_, verbose_, shown_ = false, ended_ = false;
+  std::string stage_;
+  std::chrono::steady_clock::time_point stage_begin_, last_drawn_;
+};
+
+bool stderr_is_terminal();
+bool output_is_terminal();
+
+}  // namespace tenon::launcher

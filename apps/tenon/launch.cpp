@@ -1,0 +1,114 @@
+#include "launch.hpp"
+
+#include <tenon/abi.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <new>
+
+#include "console.hpp"
+#include "interrupt.hpp"
+#include "verbs.hpp"
+
+namespace tenon::launcher {
+namespace {
+
+constexpr int kUsageStatus = 2;
+
+int dispatch(const Arguments& arguments) {
+  switch (arguments.verb()) {
+    case Verb::kRun:
+      return run(arguments);
+    case Verb::kEval:
+      return eval(arguments);
+    case Verb::kPerplexity:
+      return perplexity(arguments);
+    case Verb::kTokenize:
+      return tokenize(arguments);
+    case Verb::kBench:
+      return bench(arguments);
+    case Verb::kInspect:
+      return inspect(arguments);
+    case Verb::kPlugins:
+      return plugins(arguments);
+    case Verb::kChat:
+    case Verb::kServe:
+      break;  // refused before arguments are read
+  }
+  return kUsageStatus;
+}
+
+// Whether `words` ask for help. Words after "--" are text.
+bool wants_help(const std::vector<std::string>& words) {
+  const auto end = std::find(words.begin(), words.end(), "--");
+  return std::any_of(words.begin(), end, [](const std::string& word) { return word == "--help" || word == "-h"; });
+}
+
+int run_verb(const std::vector<std::string>& words, const Environment& environment) {
+  if (words.empty()) {
+    std::fputs(help_text().c_str(), stderr);
+    return kUsageStatus;
+  }
+  const std::string& first = words.front();
+  if (first == "--version") {
+    print("tenon " TENON_VERSION " (plugin ABI " + std::to_string(TENON_ABI_MAJOR) + "." +
+          std::to_string(TENON_ABI_MINOR) + ")\n");
+    return 0;
+  }
+  const bool named_help = first == "help" && words.size() == 2;  // tenon help VERB
+  if (first == "--help" || first == "-h" || (first == "help" && words.size() == 1)) {
+    print(help_text());
+    return 0;
+  }
+  const VerbSpec* spec = find_verb(named_help ? words[1] : first);
+  if (!spec) {
+    std::string names;
+    for (const VerbSpec& known : verb_table()) names += (names.empty() ? "" : ", ") + std::string(known.name);
+    throw Error(ErrorKind::kUsage, "unknown verb '" + (named_help ? words[1] : first) + "'; expected one of " + names);
+  }
+  const std::vector<std::string> rest(words.begin() + 1, words.end());
+  if (named_help || wants_help(rest)) {
+    print(help_text(spec->verb));
+    return 0;
+  }
+  if (!spec->refusal.empty())
+    throw Error(ErrorKind::kUsage, std::string(spec->name) + ": " + std::string(spec->refusal));
+  const Arguments arguments = parse_arguments(spec->verb, rest, environment);
+  set_verbosity(arguments.count("verbose"));
+  return dispatch(arguments);
+}
+
+}  // namespace
+
+Environment read_environment(char** block) {
+  Environment environment;
+  for (; block && *block; ++block) {
+    const char* equals = std::strchr(*block, '=');
+    if (equals && std::strncmp(*block, "TENON_", 6) == 0)
+      environment.emplace(std::string(*block, equals - *block), equals + 1);
+  }
+  return environment;
+}
+
+int launch(const std::vector<std::string>& words, const Environment& environment) {
+  try {
+    open_console();
+    watch_interrupts();
+    return run_verb(words, environment);
+  } catch (const OutputError& error) {
+    if (!error.closed_pipe()) note(error.what());
+    return error.exit_status();
+  } catch (const Error& error) {
+    note(error.what());
+    return error.exit_status();
+  } catch (const std::bad_alloc&) {
+    note("out of memory");
+    return Error(ErrorKind::kCapacity, "").exit_status();
+  } catch (const std::exception& error) {
+    note(error.what());
+    return Error(ErrorKind::kRuntime, "").exit_status();
+  }
+}
+
+}  // namespace tenon::launcher

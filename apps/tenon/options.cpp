@@ -1,0 +1,156 @@
+#include "options.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace tenon::launcher {
+namespace {
+
+constexpr double kMaxCount = 1e9;
+constexpr double kMaxSeed = 9007199254740992.0;  // 2^53: every seed up to here survives JSON readers
+constexpr uint32_t kSampling = verbs(Verb::kRun);
+
+constexpr VerbSpec kVerbs[] = {
+    {Verb::kRun, "run", "-m MODEL (-p TEXT | --tokens IDS|@FILE) [-n N] [flags]", "complete a text", 0, 0, "", ""},
+    {Verb::kEval, "eval", "-m MODEL --tokens IDS|@FILE [--rows all|last|I,J] --out F.safetensors [flags]",
+     "forward pass; write logits and inner values to a file", 0, 0, "", ""},
+    {Verb::kPerplexity, "perplexity", "-m MODEL -f FILE [-c CTX] [--score half|all] [--json]",
+     "how well the model predicts a text", 0, 0, "", ""},
+    {Verb::kTokenize, "tokenize", "-m MODEL [--json] [--no-bos] [--decode IDS] [--] TEXT",
+     "text to token ids, and back", 0, 1, "TEXT", ""},
+    {Verb::kBench, "bench", "-m MODEL [-p 512] [-n 128] [-t THREADS] [-r 5] [--json]", "prefill and decode speed", 0, 0,
+     "", ""},
+    {Verb::kInspect, "inspect", "MODEL [--json] [--tensors | --plan | --kernels | --graph]",
+     "check a model file and report what is in it", 0, 1, "MODEL", ""},
+    {Verb::kPlugins, "plugins", "list | verify | info NAME [--json]", "what plugins there are", 1, 2,
+     "list, verify or info NAME", ""},
+    {Verb::kChat, "chat", "-m MODEL", "talk to a model", 0, 0, "", "chat templates are not part of this build"},
+    {Verb::kServe, "serve", "-m MODEL", "answer over HTTP", 0, 0, "", "the server is not part of this build"},
+};
+
+constexpr OptionSpec kOptions[] = {
+    // What to work on.
+    {"model", 'm', Kind::kText, "MODEL", kEveryVerb & ~bit(Verb::kPlugins), "the model file"},
+    {"prompt", 'p', Kind::kText, "TEXT", verbs(Verb::kRun), "the text to complete", 0, 0, "", false, "input"},
+    {"tokens", 0, Kind::kText, "IDS|@FILE", verbs(Verb::kRun), "token ids to complete, instead of a text", 0, 0, "",
+     false, "input"},
+    {"tokens", 0, Kind::kText, "IDS|@FILE", verbs(Verb::kEval), "the token ids, as 1,2,3 or in a file"},
+    {"file", 'f', Kind::kText, "FILE", verbs(Verb::kPerplexity), "the text to score"},
+
+    // run
+    {"n-predict", 'n', Kind::kInteger, "N", verbs(Verb::kRun),
+     "tokens to generate at most, -1 = until the context is full (default 128)", -1, kMaxCount},
+    {"raw", 0, Kind::kSwitch, "", verbs(Verb::kRun), "apply no chat template"},
+    {"ignore-eos", 0, Kind::kSwitch, "", verbs(Verb::kRun), "do not stop at an end-of-text token"},
+    {"temp", 0, Kind::kNumber, "X", kSampling, "temperature, 0 = always the likeliest token (default 0.8)", 0, 1000},
+    {"top-k", 0, Kind::kInteger, "N", kSampling, "sample from the N likeliest tokens, 0 = all (default 40)", 0,
+     kMaxCount},
+    {"top-p", 0, Kind::kNumber, "X", kSampling, "keep the likeliest tokens up to this probability (default 0.95)", 0,
+     1},
+    {"min-p", 0, Kind::kNumber, "X", kSampling, "drop tokens below X times the likeliest (default 0.05)", 0, 1},
+    {"repeat-penalty", 0, Kind::kNumber, "X", kSampling, "above 1: make seen tokens less likely (default 1)", 0, 1000},
+    {"presence-penalty", 0, Kind::kNumber, "X", kSampling, "taken from the logits of seen tokens (default 0)", -1000,
+     1000},
+    {"frequency-penalty", 0, Kind::kNumber, "X", kSampling,
+     "taken from a token's logit for each time it was seen (default 0)", -1000, 1000},
+    {"seed", 0, Kind::kInteger, "N", kSampling, "seed of the random numbers (default: a new one each time)", 0,
+     kMaxSeed},
+
+    // eval
+    {"rows", 0, Kind::kText, "all|last|I,J", verbs(Verb::kEval),
+     "positions whose values are wanted, in the order given (default last)"},
+    {"taps", 0, Kind::kText, "NAMES", verbs(Verb::kEval), "inner values to write, such as hidden", 0, 0, "", true},
+    {"out", 0, Kind::kText, "F.safetensors", verbs(Verb::kEval), "the file to write"},
+    {"chunk", 0, Kind::kInteger, "N", verbs(Verb::kEval), "prefill chunk, a multiple of 64", 64, kMaxCount, "", false,
+     "phase"},
+    {"step", 0, Kind::kInteger, "W", verbs(Verb::kEval), "feed W tokens a step through the decode phase", 1, 15, "",
+     false, "phase"},
+    {"copies", 0, Kind::kInteger, "S", verbs(Verb::kEval), "compute S equal sequences in one batch and compare them", 1,
+     1024},
+    {"ranks", 0, Kind::kInteger, "N", verbs(Verb::kEval), "parallel ranks", 1, 1024, "", false, "",
+     "this build runs on one rank", "1"},
+    {"entry", 0, Kind::kText, "NAME", verbs(Verb::kEval), "entry graph", 0, 0, "", false, "",
+     "this build runs the main entry only", "main"},
+    {"overlay", 0, Kind::kText, "F", verbs(Verb::kEval), "rows that replace embeddings", 0, 0, "", false, "",
+     "this build takes no overlay rows"},
+
+    // perplexity
+    {"score", 0, Kind::kChoice, "half|all", verbs(Verb::kPerplexity),
+     "half: the second half of each window of CTX tokens (default); all: one context, every token but the first", 0, 0,
+     "half|all"},
+
+    // tokenize
+    {"no-bos", 0, Kind::kSwitch, "", verbs(Verb::kTokenize), "no beginning-of-text token"},
+    {"decode", 0, Kind::kText, "IDS|@FILE", verbs(Verb::kTokenize), "print the text of token ids"},
+
+    // bench
+    {"n-prompt", 'p', Kind::kInteger, "N", verbs(Verb::kBench), "prompt tokens (default 512)", 0, kMaxCount},
+    {"n-gen", 'n', Kind::kInteger, "N", verbs(Verb::kBench), "decode steps after the prompt (default 128)", 0,
+     kMaxCount},
+    {"repetitions", 'r', Kind::kInteger, "N", verbs(Verb::kBench), "timed rounds (default 5)", 1, 100000},
+
+    // inspect
+    {"tensors", 0, Kind::kSwitch, "", verbs(Verb::kInspect), "every tensor", 0, 0, "", false, "view"},
+    {"plan", 0, Kind::kSwitch, "", verbs(Verb::kInspect), "memory, by what it is for", 0, 0, "", false, "view"},
+    {"kernels", 0, Kind::kSwitch, "", verbs(Verb::kInspect), "the kernel of every node, and why not the others", 0, 0,
+     "", false, "view"},
+    {"graph", 0, Kind::kSwitch, "", verbs(Verb::kInspect), "the compiled graph", 0, 0, "", false, "view"},
+
+    {"json", 0, Kind::kSwitch, "",
+     verbs(Verb::kRun, Verb::kPerplexity, Verb::kTokenize, Verb::kBench, Verb::kInspect, Verb::kPlugins), "print JSON"},
+
+    // Common flags: every verb takes them, so that a script can pass them everywhere.
+    {"threads", 't', Kind::kInteger, "N", kEveryVerb, "worker threads (default: the machine's cores)", 1, 4096},
+    {"backend", 0, Kind::kText, "NAME|auto", kEveryVerb, "auto, cpu, reference or another backend (default auto)"},
+    {"precision", 0, Kind::kChoice, "exact|default|fast", kEveryVerb,
+     "exact: f32 activations and cache; default: quantized activations, f16 cache", 0, 0, "exact|default|fast"},
+    {"ctx-size", 'c', Kind::kInteger, "N", kEveryVerb,
+     "context in tokens (default: what is needed, 8192 or the model's)", 4, kMaxCount},
+    {"cache-type-k", 0, Kind::kText, "TYPE", kEveryVerb, "type of cached keys (default f16; f32 with exact)"},
+    {"cache-type-v", 0, Kind::kText, "TYPE", kEveryVerb, "type of cached values (default f16; f32 with exact)"},
+    {"prefer", 0, Kind::kText, "KERNELS", kEveryVerb, "kernel names or prefixes to take first", 0, 0, "", true},
+    {"forbid", 0, Kind::kText, "KERNELS", kEveryVerb, "kernel names or prefixes not to take", 0, 0, "", true},
+    {"plugin-path", 0, Kind::kText, "DIRS", kEveryVerb, "directories with plugins, searched first", 0, 0, "", true, "",
+     "", "", true},
+    {"device", 0, Kind::kText, "NAME", kEveryVerb, "device to run on", 0, 0, "", false, "",
+     "this build runs on the CPU and has no devices to choose from"},
+    {"tensor-parallel", 0, Kind::kInteger, "N", kEveryVerb, "ranks that share each layer", 1, 1024, "", false, "",
+     "this build runs on one rank", "1"},
+    {"manifest", 0, Kind::kText, "FILE", kEveryVerb, "named models", 0, 0, "", false, "",
+     "this build reads no model manifests"},
+    {"verbose", 'v', Kind::kSwitch, "", kEveryVerb, "say more on standard error; twice: even more", 0, 0, "", true},
+    {"help", 'h', Kind::kSwitch, "", kEveryVerb, "this text"},
+};
+
+}  // namespace
+
+std::span<const VerbSpec> verb_table() { return kVerbs; }
+std::span<const OptionSpec> option_table() { return kOptions; }
+
+const VerbSpec* find_verb(std::string_view name) {
+  auto found =
+      std::find_if(std::begin(kVerbs), std::end(kVerbs), [&](const VerbSpec& spec) { return spec.name == name; });
+  return found == std::end(kVerbs) ? nullptr : found;
+}
+
+const VerbSpec& spec_of(Verb verb) {
+  return *std::find_if(std::begin(kVerbs), std::end(kVerbs), [&](const VerbSpec& spec) { return spec.verb == verb; });
+}
+
+bool serves(const OptionSpec& option, Verb verb) { return (option.verbs & bit(verb)) != 0; }
+
+const OptionSpec* find_option(Verb verb, std::string_view name) {
+  auto found = std::find_if(std::begin(kOptions), std::end(kOptions),
+                            [&](const OptionSpec& option) { return serves(option, verb) && option.name == name; });
+  return found == std::end(kOptions) ? nullptr : found;
+}
+
+std::string environment_name(const OptionSpec& option) {
+  std::string name = "TENON_";
+  for (char letter : option.name)
+    name += letter == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(letter)));
+  return name;
+}
+
+}  // namespace tenon::launcher
