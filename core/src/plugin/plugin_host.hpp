@@ -1,7 +1,9 @@
 // plugin_host.hpp: finds plugins by their manifests, checks them, and opens a library when something it provides is needed.
 #pragma once
 
+#include "message.hpp"
 #include "registry.hpp"
+#include "search_path.hpp"
 
 #include <memory>
 #include <span>
@@ -14,6 +16,8 @@ namespace tenon::plugin {
 struct PluginRecord {
   std::string manifest_path, library_path, name, version, kind;
   std::vector<std::string> architectures, format_magics, format_extensions, formats, backends, kernel_backends, kernel_dtypes;
+  std::vector<std::string> kernel_ops, kernel_features, collectives;
+  std::string licence;  // as the library says; empty until it was opened
   int32_t priority = 0;
   bool opened = false;
   std::string refusal;  // why it is not used; empty = usable
@@ -24,13 +28,16 @@ struct PluginHostOptions {
   bool use_default_path = true;
 };
 
-// Thread-safe. Libraries stay open until the process ends.
+// Any thread may open, and any number at once. What plugins() and registry() answer grows while something opens, so they are
+// read by the thread that opened, or when nothing opens. Libraries stay open until the process ends; a second host in one
+// process shares those that the first has opened, and the ids of their dtypes.
 class PluginHost {
  public:
   explicit PluginHost(PluginHostOptions options);  // reads manifests, opens nothing
   ~PluginHost();
 
-  const std::vector<PluginRecord>& plugins() const;
+  const std::vector<PluginRecord>& plugins() const;  // in the order of the search
+  const std::vector<SearchDirectory>& search_path() const;
 
   // Open what could serve; answer how many libraries now serve it. A library that fails gets a refusal and is passed over.
   size_t open_formats(std::span<const uint8_t> head, std::string_view file_name);
@@ -40,10 +47,13 @@ class PluginHost {
 
   // Checks every manifest and hash and opens every usable library (`plugins verify`).
   void verify_all();
+  // Opens plugin i of plugins(); false when it is or becomes refused.
+  bool open(size_t i);
+  const Registry& contents(size_t i) const;  // what plugin i registered; empty until it was opened
 
   const Registry& registry() const;
   const tenon_host* host_table() const;
-  uint32_t n_opened_libraries() const;
+  uint32_t n_opened_libraries() const;  // by this host, those that were refused after opening included
 
   // This thread's message slot, emptied.
   static std::string take_message();
