@@ -1,0 +1,266 @@
+// graph.hpp: the host's builder as C++. A Graph writes one entry of a model; every call adds nodes and answers values.
+//
+// Weights are named; they come from the declarations. A call that the host refuses throws HostFailure and keeps the
+// host's message. Used on the thread of build() only.
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tenon/sdk/rope.hpp>
+#include <tenon/sdk/weights.hpp>
+#include <vector>
+
+namespace tenon::sdk {
+
+struct Value {
+  int32_t id = -1;
+};
+struct Store {
+  int32_t id = -1;
+};
+
+struct AttentionOptions {
+  int64_t heads = 0, kv_heads = 0, head_dim = 0;
+  int64_t head_dim_v = 0;  // 0 = head_dim
+  int64_t window = 0;      // tokens that a row sees, itself included; 0 = all before it
+  float scale = 0.0f, softcap = 0.0f;
+};
+struct DeltaRuleOptions {
+  int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
+  uint32_t head_map = TENON_HEAD_MAP_DIV;
+  float scale = 1.0f;  // on the query
+};
+
+// Nodes whose weights stand under one prefix.
+class Nodes {
+ public:
+  Nodes(const tenon_builder* builder, const Weights* weights, std::string prefix)
+      : builder_(builder), weights_(weights), prefix_(std::move(prefix)) {}
+
+  // True if the files hold that declared weight.
+  bool has(std::string_view name) const {
+    const int32_t answer = builder_->has_weight(builder_->self, to_str(full(name)));
+    if (answer < 0) throw HostFailure(TENON_CORRUPT);
+    return answer != 0;
+  }
+
+  // RMS norm over groups of `group` columns (0 = the row); the weight has `group` entries.
+  Value rms_norm(Value x, std::string_view name, float eps, int64_t group = 0) const {
+    return norm(x, {weight(name)}, TENON_NORM_RMS, eps, group);
+  }
+  Value rms_norm(Value x, float eps, int64_t group = 0) const { return norm(x, {}, TENON_NORM_RMS, eps, group); }
+  Value l2_norm(Value x, float eps, int64_t group) const { return norm(x, {}, TENON_NORM_L2, eps, group); }
+
+  // One to four products with the same input; several are answered as an array, in order.
+  template <typename... Names>
+  auto linear(Value x, Names... names) const {
+    static_assert(sizeof...(names) >= 1 && sizeof...(names) <= 4, "linear takes one to four weights");
+    const std::array<int32_t, sizeof...(names)> ids{weight(names)...};
+    std::array<Value, sizeof...(names)> out;
+    const tenon_linear_attr attr{sizeof attr, 0};
+    add_node(TENON_OP_LINEAR, &attr, {&x, 1}, ids, {}, out);
+    if constexpr (sizeof...(names) == 1) {
+      return out[0];
+    } else {
+      return out;
+    }
+  }
+  // Products that choose experts: float, equal for every batch.
+  Value router(Value x, std::string_view name) const {
+    const tenon_linear_attr attr{sizeof attr, TENON_WEIGHT_ROUTER};
+    return one(TENON_OP_LINEAR, &attr, {x}, {weight(name)});
+  }
+
+  Value glu(Value gate, Value up, uint32_t activation, float limit = 0.0f, float alpha = 0.0f) const {
+    const tenon_glu_attr attr{sizeof attr, activation, limit, alpha};
+    return one(TENON_OP_GLU, &attr, {gate, up});
+  }
+  // x × act(g); `group` columns of x share one of g.
+  Value gate(Value x, Value g, uint32_t activation, int64_t group = 1) const {
+    const tenon_gate_attr attr{sizeof attr, activation, static_cast<uint32_t>(group), 0};
+    return one(TENON_OP_GATE, &attr, {x, g});
+  }
+  Value add(Value a, Value b) const { return one(TENON_OP_ADD, nullptr, {a, b}); }
+  Value mul(Value a, Value b) const { return one(TENON_OP_MUL, nullptr, {a, b}); }
+  Value mul_weight(Value a, std::string_view name) const { return one(TENON_OP_MUL, nullptr, {a}, {weight(name)}); }
+  Value scale(Value x, float factor) const {
+    const tenon_scale_attr attr{sizeof attr, factor};
+    return one(TENON_OP_SCALE, &attr, {x});
+  }
+  Value softcap(Value x, float cap) const {
+    const tenon_scale_attr attr{sizeof attr, cap};
+    return one(TENON_OP_SOFTCAP, &attr, {x});
+  }
+  Value concat(Value a, Value b) const { return one(TENON_OP_CONCAT, nullptr, {a, b}); }
+
+  // Columns col0 … col0 + cols - 1, read in place.
+  Value columns(Value x, int64_t col0, int64_t cols) const { return strided(x, col0, cols, 1, cols); }
+  // `groups` runs of `width` columns that begin at col0, col0 + step, …, read in place.
+  Value strided(Value x, int64_t col0, int64_t width, int64_t groups, int64_t step) const {
+    return {need(builder_->view(builder_->self, x.id, col0, width * groups, groups, step))};
+  }
+
+  Value rope(Value x, const Rope& rope) const {
+    const int32_t table = need(builder_->constant(builder_->self, to_str(rope.name), rope.inv_freq.data(), 1,
+                                                  static_cast<int64_t>(rope.inv_freq.size())));
+    const tenon_rope_attr attr{sizeof attr,
+                               rope.style,
+                               static_cast<uint32_t>(rope.head_dim),
+                               static_cast<uint32_t>(rope.n_rot),
+                               {rope.sections[0], rope.sections[1], rope.sections[2], rope.sections[3]},
+                               rope.magnitude,
+                               0};
+    return one(TENON_OP_ROPE, &attr, {x}, {table});
+  }
+
+  // K and V pages of a layer, its own.
+  Store paged_store(const AttentionOptions& o) const {
+    tenon_store_decl decl = store_decl(TENON_STORE_PAGED, o.kv_heads);
+    decl.window = static_cast<int32_t>(o.window);
+    decl.cols_k = o.kv_heads * o.head_dim;
+    decl.cols_v = o.kv_heads * value_dim(o);
+    decl.cut = {o.kv_heads, 1, 0};
+    return add_store(decl);
+  }
+  Store conv_store(int64_t channels, int64_t taps) const {
+    tenon_store_decl decl = store_decl(TENON_STORE_CONV, 1);
+    decl.cols_k = channels, decl.cols_v = taps - 1, decl.tape_cols = channels;
+    return add_store(decl);
+  }
+  Store recurrent_store(const DeltaRuleOptions& o) const {
+    tenon_store_decl decl = store_decl(TENON_STORE_RECURRENT, o.value_heads);
+    decl.cols_k = o.value_heads * o.key_dim, decl.cols_v = o.value_dim;
+    // A tape row: k of every key head, v, decay and beta of every value head.
+    decl.tape_cols = o.key_heads * o.key_dim + o.value_heads * o.value_dim + 2 * o.value_heads;
+    decl.cut = {o.value_heads, 1, static_cast<uint32_t>(o.head_map == TENON_HEAD_MAP_MOD ? o.key_heads : 0)};
+    return add_store(decl);
+  }
+
+  void kv_write(Store store, Value k, Value v, const AttentionOptions& o) const {
+    const tenon_kv_write_attr attr{sizeof attr, static_cast<uint32_t>(o.kv_heads), static_cast<uint32_t>(o.head_dim),
+                                   static_cast<uint32_t>(value_dim(o))};
+    const Value in[] = {k, v};
+    add_node(TENON_OP_KV_WRITE, &attr, in, {}, {&store.id, 1}, {});
+  }
+  Value attention(Store store, Value q, const AttentionOptions& o) const {
+    const tenon_attention_attr attr{sizeof attr,
+                                    static_cast<uint32_t>(o.heads),
+                                    static_cast<uint32_t>(o.kv_heads),
+                                    static_cast<uint32_t>(o.head_dim),
+                                    static_cast<uint32_t>(value_dim(o)),
+                                    static_cast<int32_t>(o.window),
+                                    o.scale,
+                                    o.softcap,
+                                    0,
+                                    0};
+    return one(TENON_OP_ATTENTION, &attr, {q}, {}, {store.id});
+  }
+  // Causal convolution of each column over `taps` rows.
+  Value short_conv(Store store, Value x, std::string_view name, int64_t taps, uint32_t activation) const {
+    const tenon_short_conv_attr attr{sizeof attr, static_cast<uint32_t>(taps), activation, 0};
+    return one(TENON_OP_SHORT_CONV, &attr, {x}, {weight(name)}, {store.id});
+  }
+  Value gated_delta_rule(Store store, Value q, Value k, Value v, Value b, Value a, std::string_view decay_name,
+                         std::string_view dt_name, const DeltaRuleOptions& o) const {
+    const tenon_gated_delta_rule_attr attr{sizeof attr,
+                                           static_cast<uint32_t>(o.key_heads),
+                                           static_cast<uint32_t>(o.value_heads),
+                                           static_cast<uint32_t>(o.key_dim),
+                                           static_cast<uint32_t>(o.value_dim),
+                                           o.head_map,
+                                           o.scale,
+                                           0};
+    return one(TENON_OP_GATED_DELTA_RULE, &attr, {q, k, v, b, a}, {weight(decay_name), weight(dt_name)}, {store.id});
+  }
+
+  void tap(Value x, const std::string& name) const { check(builder_->tap(builder_->self, x.id, to_str(name))); }
+
+  // Id of a declared weight at the host.
+  int32_t weight(std::string_view name) const {
+    const tenon_weight_decl decl = weights_->at(full(name)).table();
+    return need(builder_->weight(builder_->self, &decl));
+  }
+
+ protected:
+  static int32_t need(int32_t id) {
+    if (id < 0) throw HostFailure(TENON_CORRUPT);
+    return id;
+  }
+  std::string full(std::string_view name) const { return prefix_ + std::string(name); }
+
+  Value one(uint32_t op, const void* attr, std::initializer_list<Value> in, std::initializer_list<int32_t> weights = {},
+            std::initializer_list<int32_t> stores = {}) const {
+    Value out;
+    add_node(op, attr, {in.begin(), in.size()}, {weights.begin(), weights.size()}, {stores.begin(), stores.size()},
+             {&out, 1});
+    return out;
+  }
+  void add_node(uint32_t op, const void* attr, std::span<const Value> in, std::span<const int32_t> weights,
+                std::span<const int32_t> stores, std::span<Value> out) const {
+    int32_t inputs[8], outputs[8];
+    if (in.size() > 8 || out.size() > 8) throw Error(TENON_INTERNAL, "a node has at most 8 inputs and 8 outputs");
+    for (size_t i = 0; i < in.size(); ++i) inputs[i] = in[i].id;
+    check(builder_->op(builder_->self, op, attr, inputs, static_cast<uint32_t>(in.size()), weights.data(),
+                       static_cast<uint32_t>(weights.size()), stores.data(), static_cast<uint32_t>(stores.size()),
+                       outputs, static_cast<uint32_t>(out.size())));
+    for (size_t i = 0; i < out.size(); ++i) out[i] = {outputs[i]};
+  }
+
+  const tenon_builder* builder_;
+  const Weights* weights_;
+
+ private:
+  Value norm(Value x, std::initializer_list<int32_t> weights, uint32_t kind, float eps, int64_t group) const {
+    const tenon_norm_attr attr{sizeof attr, kind, eps, static_cast<uint32_t>(group)};
+    return one(TENON_OP_NORM, &attr, {x}, weights);
+  }
+  static int64_t value_dim(const AttentionOptions& o) { return o.head_dim_v ? o.head_dim_v : o.head_dim; }
+  static tenon_store_decl store_decl(uint32_t kind, int64_t heads) {
+    tenon_store_decl decl = {};
+    decl.struct_size = sizeof decl, decl.kind = kind, decl.alias = -1, decl.heads = static_cast<uint32_t>(heads);
+    return decl;
+  }
+  Store add_store(const tenon_store_decl& decl) const { return {need(builder_->store(builder_->self, &decl))}; }
+
+  std::string prefix_;
+};
+
+// Nodes of one layer; its weights stand under "blk.<i>.".
+class Block : public Nodes {
+ public:
+  Block(const tenon_builder* builder, const Weights* weights, int64_t index)
+      : Nodes(builder, weights, Weights::block_prefix(index)), index_(index) {}
+  int64_t index() const { return index_; }
+
+ private:
+  int64_t index_;
+};
+
+class Graph : public Nodes {
+ public:
+  Graph(const tenon_builder* builder, const Weights* weights) : Nodes(builder, weights, "") {}
+
+  // Rows of the table for the step's tokens, times `scale`.
+  Value embed(std::string_view table, float scale = 1.0f) const {
+    const Value tokens{need(builder_->input(builder_->self, TENON_INPUT_TOKENS))};
+    const tenon_embed_attr attr{sizeof attr, scale};
+    return one(TENON_OP_EMBED, &attr, {tokens}, {weight(table)});
+  }
+  // Begins layer i, which x enters.
+  Block layer(int64_t i, Value x) const {
+    need(builder_->layer(builder_->self, static_cast<uint32_t>(i)));
+    tap(x, "hidden." + std::to_string(i));
+    return Block(builder_, weights_, i);
+  }
+  // The rows whose logits are wanted.
+  Value select_output_rows(Value x) const { return one(TENON_OP_SELECT_ROWS, nullptr, {x}); }
+  // Ends the entry. softcap 0 = none; `never` are ids that must not be sampled.
+  void logits(Value x, float softcap = 0.0f, std::span<const int32_t> never = {}) const {
+    check(builder_->logits(builder_->self, x.id, softcap, never.data(), static_cast<uint32_t>(never.size())));
+  }
+};
+
+}  // namespace tenon::sdk

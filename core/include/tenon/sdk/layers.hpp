@@ -1,0 +1,142 @@
+// layers.hpp: layers that many architectures share. Each has a declare_… for its weights and a function that adds its
+// nodes; both read the same options, so they cannot disagree. Weights have their GGUF names under the block's prefix.
+#pragma once
+
+#include <cmath>
+#include <tenon/sdk/graph.hpp>
+
+namespace tenon::sdk {
+
+// --- Attention with K/V heads shared by groups of query heads --------------------------------------------------------
+
+struct GroupedAttention {
+  AttentionOptions attention;
+  int64_t width = 0;            // of the residual stream
+  const Rope* rope = nullptr;   // null = none
+  bool query_key_norm = false;  // RMS over each head, before the rotation
+  bool output_gate = false;     // attn_q has, head after head, the query's rows and then the rows of a sigmoid gate
+  float eps = 1e-6f;
+};
+
+inline void declare_attention(const WeightScope& b, const GroupedAttention& o) {
+  const auto& [heads, kv_heads, head_dim, head_dim_v, window, scale, softcap] = o.attention;
+  const int64_t value_dim = head_dim_v ? head_dim_v : head_dim;
+  auto& q = b.column("attn_q.weight", {heads * head_dim * (o.output_gate ? 2 : 1), o.width}).heads(heads);
+  if (o.output_gate) q.note("query and gate fused");
+  b.column("attn_k.weight", {kv_heads * head_dim, o.width}).heads(kv_heads).repeat_if_short();
+  b.column("attn_v.weight", {kv_heads * value_dim, o.width}).heads(kv_heads).repeat_if_short();
+  b.row("attn_output.weight", {o.width, heads * value_dim}).heads(heads);
+  if (o.query_key_norm) {
+    b.norm("attn_q_norm.weight", head_dim);
+    b.norm("attn_k_norm.weight", head_dim);
+  }
+}
+
+// u: the normed input of the layer. Answers what is added to the residual stream.
+inline Value attention(const Block& b, Value u, const GroupedAttention& o) {
+  const AttentionOptions& a = o.attention;
+  const Store store = b.paged_store(a);
+  auto [q, k, v] = b.linear(u, "attn_q.weight", "attn_k.weight", "attn_v.weight");
+  Value gate;
+  if (o.output_gate) {
+    gate = b.strided(q, a.head_dim, a.head_dim, a.heads, 2 * a.head_dim);
+    q = b.strided(q, 0, a.head_dim, a.heads, 2 * a.head_dim);
+  }
+  if (o.query_key_norm) {
+    q = b.rms_norm(q, "attn_q_norm.weight", o.eps, a.head_dim);
+    k = b.rms_norm(k, "attn_k_norm.weight", o.eps, a.head_dim);
+  }
+  if (o.rope) {
+    q = b.rope(q, *o.rope);
+    k = b.rope(k, *o.rope);
+  }
+  b.kv_write(store, k, v, a);
+  Value out = b.attention(store, q, a);
+  if (o.output_gate) out = b.gate(out, gate, TENON_ACT_SIGMOID);
+  return b.linear(out, "attn_output.weight");
+}
+
+// --- Gated DeltaNet (arXiv 2412.06464)
+// ---------------------------------------------------------------------------------
+
+struct GatedDeltaNet {
+  DeltaRuleOptions rule;
+  int64_t width = 0, taps = 4;
+  float eps = 1e-6f;  // of the output norm
+  int64_t key_cols() const { return rule.key_heads * rule.key_dim; }
+  int64_t value_cols() const { return rule.value_heads * rule.value_dim; }
+  int64_t channels() const { return 2 * key_cols() + value_cols(); }
+};
+
+inline void declare_gated_delta_net(const WeightScope& b, const GatedDeltaNet& o) {
+  const DeltaRuleOptions& r = o.rule;
+  // Value heads go where their key head goes: with the mod map, heads h, h + nk, … together.
+  const auto period = static_cast<uint32_t>(r.head_map == TENON_HEAD_MAP_MOD ? r.key_heads : 0);
+  const tenon_segment key{o.key_cols(), static_cast<uint32_t>(r.key_dim), 0};
+  const tenon_segment value{o.value_cols(), static_cast<uint32_t>(r.value_dim), period};
+  const tenon_segment scalar{r.value_heads, 1, period};
+  b.column("attn_qkv.weight", {o.channels(), o.width}).segments({key, key, value}).note("q, k and v of the delta net");
+  b.column("attn_gate.weight", {o.value_cols(), o.width}).segments({value});
+  b.column("ssm_beta.weight", {r.value_heads, o.width}).segments({scalar});
+  b.column("ssm_alpha.weight", {r.value_heads, o.width}).segments({scalar});
+  b.column("ssm_conv1d.weight", {o.channels(), o.taps}).segments({key, key, value}).keep_float();
+  b.row("ssm_a", {1, r.value_heads}).segments({scalar}).keep_float();
+  b.row("ssm_dt.bias", {1, r.value_heads}).segments({scalar}).keep_float();
+  b.norm("ssm_norm.weight", r.value_dim);
+  b.row("ssm_out.weight", {o.width, o.value_cols()}).segments({value});
+}
+
+// u: the normed input of the layer. Answers what is added to the residual stream.
+inline Value gated_delta_net(const Block& b, Value u, const GatedDeltaNet& o) {
+  constexpr float kL2Eps = 1e-6f;  // inside the root; a constant of the method, not the model's eps
+  const DeltaRuleOptions& r = o.rule;
+  const Store conv = b.conv_store(o.channels(), o.taps);
+  const Store state = b.recurrent_store(r);
+  const auto [qkv, z, beta, alpha] =
+      b.linear(u, "attn_qkv.weight", "attn_gate.weight", "ssm_beta.weight", "ssm_alpha.weight");
+  const Value mixed = b.short_conv(conv, qkv, "ssm_conv1d.weight", o.taps, TENON_ACT_SILU);
+  const Value q = b.l2_norm(b.columns(mixed, 0, o.key_cols()), kL2Eps, r.key_dim);
+  const Value k = b.l2_norm(b.columns(mixed, o.key_cols(), o.key_cols()), kL2Eps, r.key_dim);
+  const Value v = b.columns(mixed, 2 * o.key_cols(), o.value_cols());
+  Value out = b.gated_delta_rule(state, q, k, v, beta, alpha, "ssm_a", "ssm_dt.bias", r);
+  out = b.rms_norm(out, "ssm_norm.weight", o.eps, r.value_dim);
+  out = b.gate(out, z, TENON_ACT_SILU);
+  return b.linear(out, "ssm_out.weight");
+}
+
+// --- Gated feed-forward: SwiGLU, GeGLU
+// ---------------------------------------------------------------------------------
+
+struct FeedForward {
+  int64_t width = 0, inner = 0;
+  uint32_t activation = TENON_ACT_SILU;
+};
+
+inline void declare_feed_forward(const WeightScope& b, const FeedForward& o) {
+  b.column("ffn_gate.weight", {o.inner, o.width});
+  b.column("ffn_up.weight", {o.inner, o.width});
+  b.row("ffn_down.weight", {o.width, o.inner});
+}
+
+inline Value feed_forward(const Block& b, Value u, const FeedForward& o) {
+  const auto [gate, up] = b.linear(u, "ffn_gate.weight", "ffn_up.weight");
+  return b.linear(b.glu(gate, up, o.activation), "ffn_down.weight");
+}
+
+// --- The end of a decoder
+// ----------------------------------------------------------------------------------------------
+
+inline void declare_head(const WeightScope& w, int64_t vocab, int64_t width) {
+  w.norm("output_norm.weight", width);
+  w.vocab("output.weight", {vocab, width}).tied_to("token_embd.weight");
+}
+
+// The rows are picked before the norm, so that a prompt pays the head only for the rows that are asked for.
+inline void finish(const Graph& g, Value x, int64_t n_layers, float eps, float softcap = 0.0f,
+                   std::span<const int32_t> never = {}) {
+  x = g.rms_norm(g.select_output_rows(x), "output_norm.weight", eps);
+  g.tap(x, "hidden." + std::to_string(n_layers));
+  g.logits(g.linear(x, "output.weight"), softcap, never);
+}
+
+}  // namespace tenon::sdk

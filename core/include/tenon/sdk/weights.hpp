@@ -1,0 +1,278 @@
+// weights.hpp: what weights an architecture has, how they are cut over devices, and what other containers call them.
+//
+// Declared once, in Architecture::declare(); the graph then refers to a weight by its canonical name, which is the GGUF
+// one. Shapes are {rows, cols}: outputs × inputs, cols contiguous. A vector is {1, n}.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <tenon/sdk/metadata.hpp>
+#include <vector>
+
+namespace tenon::sdk {
+
+struct Dims {
+  int64_t rows, cols;
+};
+
+// One declaration, refined by chained calls.
+class WeightDecl {
+ public:
+  WeightDecl(std::string name, uint32_t role, Dims dims, uint32_t flags)
+      : name_(std::move(name)), role_(role), dims_(dims), flags_(flags) {}
+
+  // The cut axis consists of n equal units that stay whole. With a period, unit u goes where unit u mod period goes.
+  WeightDecl& heads(int64_t n, int64_t period = 0) {
+    const int64_t axis = role_ == TENON_ROLE_ROW ? dims_.cols : dims_.rows;
+    return segments({{axis, static_cast<uint32_t>(axis / n), static_cast<uint32_t>(period)}});
+  }
+  // Parts of the cut axis that are cut one by one, in order.
+  WeightDecl& segments(std::vector<tenon_segment> parts) {
+    segments_ = std::move(parts);
+    return *this;
+  }
+  WeightDecl& tied_to(std::string_view canonical) {
+    tied_to_ = canonical;
+    return *this;
+  }
+  WeightDecl& optional() { return flag(TENON_DECL_OPTIONAL); }
+  WeightDecl& keep_float() { return flag(TENON_DECL_KEEP_FLOAT); }
+  WeightDecl& repeat_if_short() { return flag(TENON_DECL_REPEAT_IF_SHORT); }
+  WeightDecl& experts(int64_t n) {
+    n_expert_ = static_cast<uint32_t>(n);
+    return *this;
+  }
+  // Said in the message when the file's shape differs: "query and gate fused".
+  WeightDecl& note(std::string_view why) {
+    note_ = why;
+    return *this;
+  }
+
+  const std::string& name() const { return name_; }
+  const std::string& note() const { return note_; }
+  Dims dims() const { return dims_; }
+  uint32_t n_expert() const { return n_expert_; }
+  bool may_be_absent() const { return (flags_ & TENON_DECL_OPTIONAL) != 0 || !tied_to_.empty(); }
+  // Borrows this object.
+  tenon_weight_decl table() const {
+    return {.struct_size = sizeof(tenon_weight_decl),
+            .role = role_,
+            .name = to_str(name_),
+            .rows = dims_.rows,
+            .cols = dims_.cols,
+            .n_expert = n_expert_,
+            .parts = 0,
+            .flags = flags_,
+            .n_segment = static_cast<uint32_t>(segments_.size()),
+            .segment = segments_.data(),
+            .tied_to = to_str(tied_to_)};
+  }
+
+ private:
+  WeightDecl& flag(uint32_t bits) {
+    flags_ |= bits;
+    return *this;
+  }
+  std::string name_, tied_to_, note_;
+  uint32_t role_;
+  Dims dims_;
+  uint32_t flags_ = 0, n_expert_ = 0;
+  std::vector<tenon_segment> segments_;
+};
+
+class Weights;
+
+// Declares under a prefix: "" or "blk.3.".
+class WeightScope {
+ public:
+  WeightScope(Weights& weights, std::string prefix) : weights_(&weights), prefix_(std::move(prefix)) {}
+
+  WeightDecl& vocab(std::string_view name, Dims dims) const { return add(name, TENON_ROLE_VOCAB, dims, 0); }
+  WeightDecl& column(std::string_view name, Dims dims) const { return add(name, TENON_ROLE_COLUMN, dims, 0); }
+  WeightDecl& row(std::string_view name, Dims dims) const { return add(name, TENON_ROLE_ROW, dims, 0); }
+  WeightDecl& replicated(std::string_view name, Dims dims) const { return add(name, TENON_ROLE_REPLICATED, dims, 0); }
+  WeightDecl& expert(std::string_view name, Dims dims, int64_t n) const {
+    return add(name, TENON_ROLE_EXPERT, dims, 0).experts(n);
+  }
+  WeightDecl& norm(std::string_view name, int64_t width) const {
+    return add(name, TENON_ROLE_REPLICATED, {1, width}, TENON_DECL_NORM | TENON_DECL_KEEP_FLOAT);
+  }
+  WeightDecl& router(std::string_view name, Dims dims) const {
+    return add(name, TENON_ROLE_REPLICATED, dims, TENON_DECL_ROUTER | TENON_DECL_KEEP_FLOAT);
+  }
+
+ private:
+  inline WeightDecl& add(std::string_view name, uint32_t role, Dims dims, uint32_t flags) const;
+  Weights* weights_;
+  std::string prefix_;
+};
+
+// All declarations of a model. Addresses are stable.
+class Weights : public WeightScope {
+ public:
+  Weights() : WeightScope(*this, "") {}
+  Weights(const Weights&) = delete;
+  Weights& operator=(const Weights&) = delete;
+
+  WeightScope block(int64_t i) { return WeightScope(*this, block_prefix(i)); }
+  static std::string block_prefix(int64_t i) { return "blk." + std::to_string(i) + "."; }
+
+  const std::deque<WeightDecl>& all() const { return all_; }
+  const WeightDecl& at(std::string_view name) const {
+    const auto found = by_name_.find(name);
+    if (found == by_name_.end())
+      throw Error(TENON_INTERNAL, "the graph uses weight " + std::string(name) + ", which declare() does not know");
+    return *found->second;
+  }
+
+ private:
+  friend class WeightScope;
+  WeightDecl& insert(std::string name, uint32_t role, Dims dims, uint32_t flags) {
+    WeightDecl& decl = all_.emplace_back(std::move(name), role, dims, flags);
+    if (!by_name_.emplace(decl.name(), &decl).second)
+      throw Error(TENON_INTERNAL, "weight " + decl.name() + " is declared twice");
+    return decl;
+  }
+  std::deque<WeightDecl> all_;
+  std::map<std::string_view, WeightDecl*, std::less<>> by_name_;
+};
+
+inline WeightDecl& WeightScope::add(std::string_view name, uint32_t role, Dims dims, uint32_t flags) const {
+  return weights_->insert(prefix_ + std::string(name), role, dims, flags);
+}
+
+// Rules from a container's names to the canonical ones. `{i}` stands for one number.
+class NameRules {
+ public:
+  NameRules(std::string scheme, const Metadata* meta) : scheme_(std::move(scheme)), meta_(meta) {}
+  NameRules(const NameRules&) = delete;
+  NameRules& operator=(const NameRules&) = delete;
+
+  const std::string& scheme() const { return scheme_; }
+
+  void rule(std::string_view canonical, std::string_view source) { add(canonical, source, TENON_TRANSFORM_NONE, 0, 0); }
+  // The stored values lack the 1 that the norm multiplies by.
+  void add_one(std::string_view canonical, std::string_view source) {
+    add(canonical, source, TENON_TRANSFORM_ADD_ONE, 0, 0);
+  }
+  void minus_exp(std::string_view canonical, std::string_view source) {
+    add(canonical, source, TENON_TRANSFORM_MINUS_EXP, 0, 0);
+  }
+  void reshape(std::string_view canonical, std::string_view source, Dims dims) {
+    add(canonical, source, TENON_TRANSFORM_RESHAPE, dims.rows, dims.cols);
+  }
+  // Every tensor of the source whose name begins so is known and left alone. Answers how many there are.
+  size_t unused(std::string_view source_prefix) {
+    if (!meta_ || meta_->scheme() != scheme_) return 0;
+    size_t n = 0;
+    meta_->each_tensor([&](std::string_view name) {
+      if (name.substr(0, source_prefix.size()) != source_prefix) return;
+      add("", name, TENON_TRANSFORM_UNUSED, 0, 0);
+      ++n;
+    });
+    return n;
+  }
+  // True if the source of this scheme has that tensor.
+  bool has(std::string_view source_name) const {
+    return meta_ && meta_->scheme() == scheme_ && meta_->tensor(source_name).has_value();
+  }
+  // One rule for each declared weight, under its canonical name.
+  void same_names(const Weights& weights) {
+    for (const WeightDecl& decl : weights.all()) {
+      const std::string pattern = as_pattern(decl.name());
+      if (seen_.insert(pattern).second) rule(pattern, pattern);
+    }
+  }
+
+  const std::vector<tenon_name_rule>& table() const { return rules_; }
+  // The metadata handle goes away with configure().
+  void forget_source() { meta_ = nullptr; }
+
+  // The source's name and transform of a canonical weight; the first rule that fits. Null name: no rule.
+  const tenon_name_rule* match(std::string_view canonical, std::string* source) const {
+    for (const tenon_name_rule& rule : rules_) {
+      std::string number;
+      if (rule.transform == TENON_TRANSFORM_UNUSED || !fits(to_view(rule.canonical), canonical, &number)) continue;
+      *source = to_view(rule.source);
+      for (size_t at; (at = source->find("{i}")) != std::string::npos;) source->replace(at, 3, number);
+      return &rule;
+    }
+    return nullptr;
+  }
+
+ private:
+  void add(std::string_view canonical, std::string_view source, uint32_t transform, int64_t a, int64_t b) {
+    const std::string& c = text_.emplace_back(canonical);
+    const std::string& s = text_.emplace_back(source);
+    rules_.push_back({to_str(c), to_str(s), transform, 0, a, b});
+  }
+  static bool digit(char c) { return c >= '0' && c <= '9'; }
+  // "blk.7.x" -> "blk.{i}.x"
+  static std::string as_pattern(const std::string& name) {
+    if (name.substr(0, 4) != "blk.") return name;
+    size_t end = 4;
+    while (end < name.size() && digit(name[end])) ++end;
+    return end == 4 ? name : "blk.{i}" + name.substr(end);
+  }
+  static bool fits(std::string_view pattern, std::string_view name, std::string* number) {
+    const size_t hole = pattern.find("{i}");
+    if (hole == std::string_view::npos) return pattern == name;
+    const std::string_view tail = pattern.substr(hole + 3);
+    if (name.size() <= hole + tail.size() || name.substr(0, hole) != pattern.substr(0, hole)) return false;
+    if (name.substr(name.size() - tail.size()) != tail) return false;
+    const std::string_view middle = name.substr(hole, name.size() - hole - tail.size());
+    for (char c : middle)
+      if (!digit(c)) return false;
+    *number = middle;
+    return true;
+  }
+
+  std::string scheme_;
+  const Metadata* meta_;
+  std::deque<std::string> text_;
+  std::vector<tenon_name_rule> rules_;
+  std::set<std::string> seen_;
+};
+
+// Compares declared shapes with the source's tensors. Throws CORRUPT naming tensor, shape, and what `architecture`
+// expects.
+inline void check_tensors(const std::string& architecture, const Weights& weights, const NameRules& rules,
+                          const Metadata& meta) {
+  for (const WeightDecl& decl : weights.all()) {
+    std::string source;
+    const tenon_name_rule* rule = rules.match(decl.name(), &source);
+    if (!rule) {
+      if (decl.may_be_absent()) continue;
+      throw Error(TENON_INTERNAL,
+                  architecture + " has no name rule for weight " + decl.name() + " in scheme " + rules.scheme());
+    }
+    // What joins or cuts several tensors is checked by the host, which applies the transform.
+    const uint32_t transform = rule->transform;
+    if (transform != TENON_TRANSFORM_NONE && transform != TENON_TRANSFORM_ADD_ONE &&
+        transform != TENON_TRANSFORM_MINUS_EXP && transform != TENON_TRANSFORM_RESHAPE)
+      continue;
+    const auto [rows, cols] = decl.dims();
+    Shape expected{{cols}};
+    if (rows != 1 || decl.n_expert()) expected.dim.push_back(rows);
+    if (decl.n_expert()) expected.dim.push_back(decl.n_expert());
+    const auto found = meta.tensor(source);
+    if (!found) {
+      if (decl.may_be_absent()) continue;
+      throw Error(TENON_CORRUPT,
+                  "tensor " + source + ": missing, but " + architecture + " expects it with shape " + expected.text());
+    }
+    const bool same = transform == TENON_TRANSFORM_RESHAPE
+                          ? found->count() == expected.count()
+                          : found->cols() == expected.cols() && found->count() == expected.count() &&
+                                found->rows() == expected.rows() && found->experts() == expected.experts();
+    if (!same)
+      throw Error(TENON_CORRUPT, "tensor " + source + ": shape " + found->text() + ", but " + architecture +
+                                     " expects " + expected.text() +
+                                     (decl.note().empty() ? "" : " (" + decl.note() + ")"));
+  }
+}
+
+}  // namespace tenon::sdk

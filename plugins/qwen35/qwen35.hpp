@@ -1,0 +1,44 @@
+// qwen35.hpp: dense Qwen 3.5 / 3.6 / 3.8 text decoders. Three Gated DeltaNet layers, then one with gated attention.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tenon/sdk/architecture.hpp>
+#include <vector>
+
+namespace tenon::qwen35 {
+
+struct Params {
+  std::string id;
+  int64_t width = 0, vocab = 0, context = 0, ffn_width = 0;
+  int64_t n_draft = 0;  // prediction blocks behind the trunk
+  float eps = 0;
+  std::vector<bool> recurrent;  // one a trunk layer: true = Gated DeltaNet
+  sdk::AttentionOptions attention;
+  sdk::Rope rope;
+  sdk::DeltaRuleOptions delta;
+  int64_t conv_taps = 0;
+  std::vector<int32_t> never;  // rows of the head that stand for no text
+};
+
+// Throws sdk::Error (CORRUPT, UNSUPPORTED) naming the key.
+Params read_params(const sdk::Metadata& meta, const std::string& id);
+
+class Qwen35 : public sdk::Architecture {
+ public:
+  Qwen35(const sdk::Metadata& meta, const std::string& id);
+  sdk::Limits limits() const override;
+  void declare(sdk::Weights&) const override;
+  bool names(sdk::NameRules&) const override;
+  void build(const sdk::Graph&, std::string_view entry) const override;
+
+ private:
+  sdk::GroupedAttention attention() const;
+  sdk::GatedDeltaNet delta_net() const;
+  sdk::FeedForward feed_forward() const;
+  Params p_;
+  bool holds_drafts_ = false;  // a split export may announce draft blocks and leave them to another file
+};
+
+}  // namespace tenon::qwen35

@@ -1,0 +1,67 @@
+// weights.cpp: what the model needs, and what Hugging Face files call it.
+#include "qwen35.hpp"
+
+namespace tenon::qwen35 {
+
+void Qwen35::declare(sdk::Weights& w) const {
+  w.vocab("token_embd.weight", {p_.vocab, p_.width});
+  sdk::declare_head(w, p_.vocab, p_.width);
+  for (size_t i = 0; i < p_.recurrent.size(); ++i) {
+    const sdk::WeightScope b = w.block(static_cast<int64_t>(i));
+    b.norm("attn_norm.weight", p_.width);
+    if (p_.recurrent[i]) {
+      sdk::declare_gated_delta_net(b, delta_net());
+    } else {
+      sdk::declare_attention(b, attention());
+    }
+    b.norm("post_attention_norm.weight", p_.width);
+    sdk::declare_feed_forward(b, feed_forward());
+  }
+}
+
+bool Qwen35::names(sdk::NameRules& r) const {
+  if (r.scheme() == "gguf") {
+    for (int64_t i = 0; i < p_.n_draft; ++i)
+      r.unused(sdk::Weights::block_prefix(static_cast<int64_t>(p_.recurrent.size()) + i));
+    return true;
+  }
+  if (r.scheme() != "hf") return false;
+
+  const std::string deeper = "model.language_model.";  // multimodal checkpoints
+  const std::string root = r.has(deeper + "embed_tokens.weight") ? deeper : "model.";
+  r.unused("mtp.");
+  r.unused("model.visual.");
+  r.unused("visual.");
+
+  r.rule("token_embd.weight", root + "embed_tokens.weight");
+  r.rule("output.weight", "lm_head.weight");
+  // Norm weights are stored without the 1 that they are added to, all but the delta net's own.
+  r.add_one("output_norm.weight", root + "norm.weight");
+  const std::string hf = root + "layers.{i}.";
+  r.add_one("blk.{i}.attn_norm.weight", hf + "input_layernorm.weight");
+  r.add_one("blk.{i}.post_attention_norm.weight", hf + "post_attention_layernorm.weight");
+
+  r.rule("blk.{i}.attn_q.weight", hf + "self_attn.q_proj.weight");
+  r.rule("blk.{i}.attn_k.weight", hf + "self_attn.k_proj.weight");
+  r.rule("blk.{i}.attn_v.weight", hf + "self_attn.v_proj.weight");
+  r.rule("blk.{i}.attn_output.weight", hf + "self_attn.o_proj.weight");
+  r.add_one("blk.{i}.attn_q_norm.weight", hf + "self_attn.q_norm.weight");
+  r.add_one("blk.{i}.attn_k_norm.weight", hf + "self_attn.k_norm.weight");
+
+  r.rule("blk.{i}.attn_qkv.weight", hf + "linear_attn.in_proj_qkv.weight");
+  r.rule("blk.{i}.attn_gate.weight", hf + "linear_attn.in_proj_z.weight");
+  r.rule("blk.{i}.ssm_beta.weight", hf + "linear_attn.in_proj_b.weight");
+  r.rule("blk.{i}.ssm_alpha.weight", hf + "linear_attn.in_proj_a.weight");
+  r.reshape("blk.{i}.ssm_conv1d.weight", hf + "linear_attn.conv1d.weight", {delta_net().channels(), p_.conv_taps});
+  r.rule("blk.{i}.ssm_dt.bias", hf + "linear_attn.dt_bias");
+  r.minus_exp("blk.{i}.ssm_a", hf + "linear_attn.A_log");
+  r.rule("blk.{i}.ssm_norm.weight", hf + "linear_attn.norm.weight");
+  r.rule("blk.{i}.ssm_out.weight", hf + "linear_attn.out_proj.weight");
+
+  r.rule("blk.{i}.ffn_gate.weight", hf + "mlp.gate_proj.weight");
+  r.rule("blk.{i}.ffn_up.weight", hf + "mlp.up_proj.weight");
+  r.rule("blk.{i}.ffn_down.weight", hf + "mlp.down_proj.weight");
+  return true;
+}
+
+}  // namespace tenon::qwen35

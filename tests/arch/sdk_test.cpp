@@ -1,0 +1,135 @@
+// sdk_test.cpp: helpers of the architecture SDK that need no plugin.
+#include <gtest/gtest.h>
+
+#include <tenon/sdk/metadata.hpp>
+#include <tenon/sdk/rope.hpp>
+#include <tenon/sdk/weights.hpp>
+
+#include "fake_host.hpp"
+
+namespace tenon::test {
+namespace {
+
+class Sdk : public ::testing::Test {
+ protected:
+  Sdk() { sdk::host_slot() = fake_host(); }
+  tenon_meta meta;
+};
+
+template <typename Body>
+std::string message_of(Body&& body) {
+  try {
+    body();
+  } catch (const sdk::Error& error) {
+    EXPECT_EQ(error.status(), TENON_CORRUPT);
+    return error.what();
+  }
+  return "nothing thrown";
+}
+
+TEST_F(Sdk, SchemePicksTheSpelling) {
+  meta.set("a.block_count", 4);
+  meta.set("num_hidden_layers", 5);
+  meta.set("text_config.num_hidden_layers", 6);
+  const auto read = [&] {
+    return sdk::Metadata(&meta).keys("a").required<int64_t>("block_count", "num_hidden_layers");
+  };
+  EXPECT_EQ(read(), 4);
+  meta.scheme = "hf";
+  EXPECT_EQ(read(), 6);
+  meta.values.erase("text_config.num_hidden_layers");
+  EXPECT_EQ(read(), 5);
+  meta.values.erase("num_hidden_layers");
+  EXPECT_EQ(message_of(read), "num_hidden_layers: expected a value (a needs it), found no such key");
+}
+
+TEST_F(Sdk, OneNumberServesEveryLayerAndAListMustFit) {
+  meta.set("a.heads", 3);
+  const sdk::Metadata m(&meta);
+  const auto key = m.keys("a");
+  EXPECT_EQ(key.per_layer(2, {1, 8}, "heads"), (std::vector<int64_t>{3, 3}));
+  meta.set_array("a.heads", TENON_VALUE_I32, {3, 9});
+  EXPECT_EQ(message_of([&] {
+              key.per_layer(2, {1, 8}, "heads");
+            }),
+            "a.heads[1]: expected an integer from 1 to 8, found 9");
+  EXPECT_EQ(message_of([&] {
+              key.per_layer(3, {1, 9}, "heads");
+            }),
+            "a.heads: expected one number or an array of 3 (one a layer), found an array of 2");
+}
+
+TEST_F(Sdk, NullIsAbsentAndTypesAreChecked) {
+  meta.values["a.cap"] = {};
+  meta.set_real("a.real", 2.5);
+  const sdk::Metadata m(&meta);
+  const auto key = m.keys("a");
+  EXPECT_FALSE(key.optional<float>("cap").has_value());
+  EXPECT_EQ(message_of([&] { key.required<int64_t>("real"); }), "a.real: expected an integer, found 2.5");
+  EXPECT_EQ(message_of([&] { key.required<std::string>("real"); }), "a.real: expected a string, found 2.5");
+  meta.values["a.big"] = {TENON_VALUE_U64, 0, {-1}, {}};
+  EXPECT_EQ(message_of([&] { key.required<int64_t>("big"); }),
+            "a.big: expected an integer below 2^63, found 18446744073709551615");
+}
+
+TEST(NameRules, FirstFittingPatternGivesTheSource) {
+  sdk::NameRules rules("hf", nullptr);
+  rules.rule("blk.{i}.attn_q.weight", "model.layers.{i}.self_attn.q_proj.weight");
+  std::string source;
+  ASSERT_NE(rules.match("blk.12.attn_q.weight", &source), nullptr);
+  EXPECT_EQ(source, "model.layers.12.self_attn.q_proj.weight");
+  EXPECT_EQ(rules.match("blk..attn_q.weight", &source), nullptr);
+  EXPECT_EQ(rules.match("blk.x.attn_q.weight", &source), nullptr);
+  EXPECT_EQ(rules.match("blk.1.attn_k.weight", &source), nullptr);
+}
+
+TEST(Weights, RefusesAWeightDeclaredTwiceOrNever) {
+  sdk::Weights w;
+  w.block(0).norm("attn_norm.weight", 8);
+  EXPECT_THROW(w.block(0).norm("attn_norm.weight", 8), sdk::Error);
+  EXPECT_THROW(w.at("blk.1.attn_norm.weight"), sdk::Error);
+  EXPECT_EQ(w.at("blk.0.attn_norm.weight").table().flags, uint32_t{TENON_DECL_NORM | TENON_DECL_KEEP_FLOAT});
+}
+
+TEST(Weights, HeadsAreUnitsOfTheAxisThatIsCut) {
+  sdk::Weights w;
+  const auto column = w.column("q", {64, 32}).heads(4).table();
+  EXPECT_EQ(column.segment[0].rows, 64);
+  EXPECT_EQ(column.segment[0].unit, 16u);
+  const auto row = w.row("o", {32, 64}).heads(8).table();
+  EXPECT_EQ(row.segment[0].rows, 64);
+  EXPECT_EQ(row.segment[0].unit, 8u);
+}
+
+TEST(Rope, FrequenciesAreComputedInFloat) {
+  const auto inv = sdk::inverse_frequencies(10000.0f, 64);
+  ASSERT_EQ(inv.size(), 32u);
+  EXPECT_EQ(inv[0], 1.0f);
+  EXPECT_EQ(inv[5], 1.0f / std::pow(10000.0f, 10.0f / 64.0f));
+  EXPECT_EQ(sdk::scale_linear(inv, 8.0f)[3], inv[3] / 8.0f);
+}
+
+TEST(Rope, Llama3KeepsShortWavesAndStretchesLongOnes) {
+  const auto inv = sdk::inverse_frequencies(500000.0f, 64);
+  const auto scaled = sdk::scale_llama3(inv, 8.0f, 1.0f, 4.0f, 1024.0f);
+  EXPECT_EQ(scaled[0], inv[0]);
+  EXPECT_EQ(scaled[31], inv[31] / 8.0f);
+  size_t between = 0;
+  for (size_t i = 0; i < inv.size(); ++i) {
+    EXPECT_LE(scaled[i], inv[i]);
+    EXPECT_GE(scaled[i], inv[i] / 8.0f * 0.999999f);
+    between += scaled[i] != inv[i] && scaled[i] != inv[i] / 8.0f;
+  }
+  EXPECT_GT(between, 0u);
+}
+
+TEST(Rope, ProportionalRotationLeavesTheRestAtRest) {
+  const auto inv = sdk::proportional_frequencies(1e6f, 512, 0.25f);
+  ASSERT_EQ(inv.size(), 256u);
+  EXPECT_EQ(inv[63], 1.0f / std::pow(1e6f, 126.0f / 512.0f));
+  EXPECT_EQ(inv[64], 0.0f);
+  EXPECT_EQ(inv[255], 0.0f);
+}
+
+}  // namespace
+}  // namespace tenon::test
