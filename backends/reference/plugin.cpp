@@ -1,7 +1,7 @@
 // The oracle: a scalar kernel for every op, on every encoding and dtype.
 #include "kernels.hpp"
 
-TENON_PLUGIN("org.tenon.reference", "0.1.0") {
+TENON_PLUGIN("reference", "0.1.0") {
   using namespace tenon::reference;
   registrar.backend(backend());
   register_elementwise(registrar);

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <stdexcept>
 #include <thread>
 
@@ -59,6 +60,34 @@ struct Team {
   }
 };
 
+// What backends/cpu lists of this machine.
+const std::vector<std::string>& machine_features() {
+  static const std::vector<std::string> found = [] {
+    std::vector<std::string> out;
+#if defined(__x86_64__)
+    const auto add = [&](bool present, const char* name) {
+      if (present) out.emplace_back(name);
+    };
+    add(__builtin_cpu_supports("avx2"), "avx2");
+    add(__builtin_cpu_supports("fma"), "fma");
+    add(__builtin_cpu_supports("avx2"), "f16c");  // every processor with the one has the other
+    add(__builtin_cpu_supports("avx512f"), "avx512f");
+    add(__builtin_cpu_supports("avx512bw"), "avx512bw");
+    add(__builtin_cpu_supports("avx512dq"), "avx512dq");
+    add(__builtin_cpu_supports("avx512vl"), "avx512vl");
+    add(__builtin_cpu_supports("avx512vnni"), "avx512vnni");
+    add(__builtin_cpu_supports("avx512bf16"), "avx512bf16");
+#endif
+    return out;
+  }();
+  return found;
+}
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream stream(text);
+  return {std::istream_iterator<std::string>(stream), {}};
+}
+
 uint32_t live_rows(const OpCase& c, uint32_t domain) {
   if (domain == TENON_DOMAIN_TOKENS) return c.step.n_rows;
   return domain == TENON_DOMAIN_OUTPUT_ROWS ? c.step.n_outputs : c.step.n_seqs;
@@ -97,19 +126,11 @@ class Bound {
   }
 
   bool accept() {
-    static const tenon_str features[] = {{"avx2", 4},        {"fma", 3},         {"f16c", 4},     {"avx512", 6},
-                                         {"avx512vnni", 10}, {"avx512bf16", 10}, {"portable", 8}, {"avx512f", 7}};
     std::vector<tenon_str> present;
-    for (const tenon_str& f : features) {
-      const std::string name = to_string(f);
-      const bool has = name == "portable" || (name == "avx2" && __builtin_cpu_supports("avx2")) ||
-                       (name == "fma" && __builtin_cpu_supports("fma")) ||
-                       (name == "f16c" && __builtin_cpu_supports("avx2")) ||
-                       ((name == "avx512f" || name == "avx512") && __builtin_cpu_supports("avx512bw")) ||
-                       (name == "avx512vnni" && __builtin_cpu_supports("avx512vnni")) ||
-                       (name == "avx512bf16" && __builtin_cpu_supports("avx512bf16"));
-      if (has) present.push_back(f);
-    }
+    for (const std::string& feature : machine_features()) present.push_back({feature.data(), feature.size()});
+    for (const std::string& wanted : words(to_string(kernel_.feature)))
+      if (std::find(machine_features().begin(), machine_features().end(), wanted) == machine_features().end())
+        return result_.why_not = "the machine has no " + wanted, false;
     tenon_device device = {};
     device.struct_size = sizeof device, device.backend = kernel_.backend, device.name = {"test", 4};
     device.features = present.data(), device.n_feature = uint32_t(present.size()),

@@ -79,8 +79,8 @@ struct OpCase {
 
 struct RunOptions {
   uint32_t workers = 1;
-  std::vector<uint32_t> in_encoding;  // forced encoding of each input; empty = what the offer asks
-  uint32_t max_rows = 0;              // for plan(); 0 = the step's
+  std::vector<uint32_t> in_encoding = {};  // forced encoding of each input; empty = what the offer asks
+  uint32_t max_rows = 0;                   // for plan(); 0 = the step's
   int64_t max_context = 4096;
   uint32_t repeats = 1;  // launches; `seconds` is the fastest. Stores change with each.
 };
