@@ -1,0 +1,43 @@
+// kernels.hpp: the kernel classes of the family.
+#pragma once
+
+#include "linear.hpp"
+
+#include <tenon/sdk/kernel.hpp>
+
+#include <optional>
+
+namespace tenon::block {
+
+// The type behind a dtype id; none when this family does not serve it.
+std::optional<Type> type_of_dtype(uint32_t dtype);
+
+// Answers size and alignment of a packed weight, or packs a slice. Throws sdk::Error with INVALID_ARGUMENT for a weight
+// that accept() would have refused.
+void pack_weight(const sdk::PackSlice& slice);
+
+// linear: x q8_32 [rows, K]; W₁…W₄ [Nᵢ, K], any mix of the served types -> yᵢ f32. K is a multiple of the types' blocks.
+// Row-exact; the fold is defined in linear.hpp. Every worker computes its share of each output's units of 16 columns.
+class Linear final : public sdk::Kernel {
+ public:
+  explicit Linear(const InstructionSet& set) : set_(set) {}
+  sdk::Offer accept(const sdk::Node& node, const sdk::Device& device) const override;
+  void pack(const sdk::Node& node, const sdk::PackSlice& slice) const override;
+  void plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_plan& plan) const override;
+  void launch(const tenon_plan& plan, const sdk::Args& args, const sdk::Worker& worker) const override;
+
+ private:
+  const InstructionSet& set_;
+};
+
+// embed: tokens, overlay?; a packed table -> x f32. Gathers rows of a table that a Linear has packed, bit for bit as the
+// dtype's definition decodes them, so that a tied table lies in memory once. A token outside the table gives a row of NaN.
+class Embed final : public sdk::Kernel {
+ public:
+  sdk::Offer accept(const sdk::Node& node, const sdk::Device& device) const override;
+  void pack(const sdk::Node& node, const sdk::PackSlice& slice) const override;
+  void plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_plan& plan) const override;
+  void launch(const tenon_plan& plan, const sdk::Args& args, const sdk::Worker& worker) const override;
+};
+
+}  // namespace tenon::block

@@ -1,0 +1,59 @@
+// linear.hpp: the product, as the kernel classes see it and as each instruction set provides it.
+//
+// y[r, n] = Σ_k x[r, k] × W[n, k] with x in q8_32. Definition of the fold, equal for every row count, tile and worker:
+// per block of 32 columns in ascending order, per scale group g of the block in ascending order,
+//   I = Σ code_x × integer_w                        exact, in 32-bit integers
+//   t = fl(ds_g × I)                                ds_g: the weight's f32 scale, d × scale, exact
+//   t = fma(nm_g, Σ code_x, t)                      for types with minimums; nm_g = m, or -(dmin × min), exact
+//   y = fma(t, scale_x, y)                          y begins as 0
+// A scale_x that is not a number makes its row not a number and no other.
+#pragma once
+
+#include "types.hpp"
+
+#include <cstdint>
+
+namespace tenon::block {
+
+constexpr int kMaxWeights = 4;
+
+struct Product {
+  Type type;
+  const uint8_t* packed;
+  int64_t rows;            // N
+  int64_t panel0, panel1;  // this worker's share
+  float* out;
+  int64_t out_row_bytes;
+};
+
+struct LinearJob {
+  const uint8_t* x;  // q8_32 rows
+  int64_t x_row_bytes, rows, cols;
+  int n_product;
+  Product product[kMaxWeights];
+  uint8_t* scratch;    // scratch_bytes(), 64-byte aligned
+  int64_t chunk_rows;  // rows that the scratch has room for
+};
+
+// Rows that are worked on while they stay in the second-level cache.
+static constexpr int64_t chunk_rows_for(int64_t cols) {
+  const int64_t fit = (int64_t{3} << 18) / (cols * 11 / 4 + 1);
+  return fit < 48 ? 48 : fit > 480 ? 480 : fit / 48 * 48;
+}
+struct InstructionSet {
+  const char* name;
+  int64_t (*scratch_bytes)(int64_t cols, int64_t rows);  // of a job whose chunks have up to `rows` rows
+  void (*linear)(const LinearJob&);
+};
+
+namespace portable {
+extern const InstructionSet kInstructionSet;
+}
+namespace avx2 {
+extern const InstructionSet kInstructionSet;
+}
+namespace avx512 {
+extern const InstructionSet kInstructionSet;
+}
+
+}  // namespace tenon::block

@@ -1,0 +1,211 @@
+// linear_tile.cpp: the product in register tiles; built once an instruction set.
+//
+// A tile is up to kMaxTile activation rows by the lanes of a register. Weights are decoded in registers, so a packed
+// panel is read once for all rows of a tile, and stays in cache for the next tile.
+#include "codes.hpp"
+#include "linear.hpp"
+
+#include <tenon/abi.h>
+
+#include <cstring>
+
+namespace tenon::block::TENON_ISA {
+namespace {
+
+// Integer sums run on top of the bits of 1.5 × 2^23, so that, read as f32, they are kMagic + sum without a conversion
+// (|sum| < 2^22 for every type). kMagic × scale is exact, hence fma(kMagic + sum, scale, -kMagic × scale) is the once
+// rounded scale × sum.
+constexpr int32_t kMagicBits = 0x4b400000;
+constexpr float kMagic = 12582912.0f;
+
+// Activations rearranged for a tile, block by block. Words of a block's record of `rows` rows: codes [8][rows], scale [rows], then for both halves of the block the start of the
+// integer sum, or the f32 sum for types with minimums [2][rows].
+constexpr int kScaleWord = 8, kSumWord = 9, kRecordWords = 11;
+
+float float_of(int32_t bits) {
+  float out;
+  std::memcpy(&out, &bits, 4);
+  return out;
+}
+int32_t bits_of(float value) {
+  int32_t out;
+  std::memcpy(&out, &value, 4);
+  return out;
+}
+
+int tile_rows(int64_t left) {
+  if (left >= 12 && kMaxTile >= 12) return 12;
+  if (left >= 8 && kMaxTile >= 8) return 8;
+  if (left >= 4 && kMaxTile >= 4) return 4;
+  return left >= 2 ? 2 : 1;
+}
+
+template <int R>
+void fill_codes(const LinearJob& job, int64_t row0, int32_t* record) {
+  const int64_t blocks = job.cols / kBlockCols;
+  for (int r = 0; r < R; ++r) {
+    const uint8_t* x = job.x + (row0 + r) * job.x_row_bytes;
+    const uint8_t* scales = x + tenon_q8_32_scale_offset(job.cols);
+    int32_t* to = record + r;
+    for (int64_t b = 0; b < blocks; ++b, to += kRecordWords * R) {
+      for (int q = 0; q < 8; ++q) std::memcpy(to + q * R, x + b * kBlockCols + 4 * q, 4);
+      std::memcpy(to + kScaleWord * R, scales + 4 * b, 4);
+    }
+  }
+}
+
+// The record's last words, which depend on the weight's type.
+struct SumKind {
+  int offset;
+  bool min, halves;
+  bool operator==(const SumKind& o) const { return offset == o.offset && min == o.min && halves == o.halves; }
+};
+SumKind sum_kind(Type type) { return {dot_offset(type), has_min(type), info(type).group == 16}; }
+
+void fill_sums(const LinearJob& job, int64_t row0, int rows, SumKind kind, int32_t* record) {
+  const int64_t blocks = job.cols / kBlockCols;
+  for (int r = 0; r < rows; ++r) {
+    const uint8_t* sums = job.x + (row0 + r) * job.x_row_bytes + tenon_q8_32_sum_offset(job.cols);
+    int32_t* to = record + kSumWord * rows + r;
+    for (int64_t b = 0; b < blocks; ++b, to += kRecordWords * rows) {
+      int16_t pair[2];
+      std::memcpy(pair, sums + 4 * b, 4);
+      const int32_t first = kind.halves ? pair[0] : pair[0] + pair[1], second = pair[1];
+      to[0] = kind.min ? bits_of(static_cast<float>(first)) : kMagicBits - kind.offset * first;
+      to[rows] = kind.min ? bits_of(static_cast<float>(second)) : kMagicBits - kind.offset * second;
+    }
+  }
+}
+
+template <Type type, int R, int q>
+TENON_INLINE void quad_step(Ints (&sums)[R], const uint8_t* codes, const int32_t* record) {
+  const Bytes w = quad<type, q>(codes);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) sums[r] = dot<quad_bits(type)>(sums[r], w, record[q * R + r]);
+}
+
+// Group `half` of a block (16 columns), or all of it: integer sums, then the fold.
+template <Type type, int R, int half>
+TENON_INLINE void group_step(Floats (&acc)[R], const uint8_t* codes, const GroupScales& scales, const int32_t* record) {
+  constexpr bool kHalves = kTypeInfo[static_cast<int>(type)].group == 16;
+  constexpr bool kMin = has_min(type);
+  const int32_t* group_sum = record + (kSumWord + half) * R;
+  Ints sums[R];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) sums[r] = broadcast(kMin ? kMagicBits : group_sum[r]);
+  if constexpr (!kHalves || half == 0) {
+    quad_step<type, R, 0>(sums, codes, record);
+    quad_step<type, R, 1>(sums, codes, record);
+    quad_step<type, R, 2>(sums, codes, record);
+    quad_step<type, R, 3>(sums, codes, record);
+  }
+  if constexpr (!kHalves || half == 1) {
+    quad_step<type, R, 4>(sums, codes, record);
+    quad_step<type, R, 5>(sums, codes, record);
+    quad_step<type, R, 6>(sums, codes, record);
+    quad_step<type, R, 7>(sums, codes, record);
+  }
+  const Floats magic = mul(scales.scale, broadcast(-kMagic));
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    Floats t = fma(as_floats(sums[r]), scales.scale, magic);
+    if constexpr (kMin) t = fma(scales.min, broadcast(float_of(group_sum[r])), t);
+    acc[r] = fma(t, broadcast(float_of(record[kScaleWord * R + r])), acc[r]);
+  }
+}
+
+template <Type type, int R>
+void tile(const uint8_t* panel, const int32_t* record, int64_t cols, float* out, int64_t out_row_bytes, int lanes) {
+  constexpr TypeInfo kInfo = kTypeInfo[static_cast<int>(type)];
+  constexpr bool kHalves = kInfo.group == 16;
+  constexpr int kBlocksAUnit = kInfo.file_cols / kBlockCols;
+  for (int lane = 0; lane < lanes; lane += kLanes) {
+    Floats acc[R];
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) acc[r] = zero();
+    const uint8_t* unit = panel;
+    const uint8_t* codes = panel + codes_offset(type, cols) + lane * 4;
+    const int32_t* x = record;
+    for (int64_t left = cols / kInfo.file_cols; left > 0; --left, unit += scale_unit_bytes(type)) {
+      for (int b = 0; b < kBlocksAUnit; ++b, codes += code_bytes(type), x += kRecordWords * R) {
+        group_step<type, R, 0>(acc, codes, group_scales<type>(unit, lane, kHalves ? 2 * b : b), x);
+        if constexpr (kHalves) group_step<type, R, 1>(acc, codes, group_scales<type>(unit, lane, 2 * b + 1), x);
+      }
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+      store(reinterpret_cast<float*>(reinterpret_cast<uint8_t*>(out) + r * out_row_bytes) + lane, acc[r], lanes - lane);
+  }
+}
+
+using TileFunction = void (*)(const uint8_t*, const int32_t*, int64_t, float*, int64_t, int);
+struct TypeTiles {
+  TileFunction rows[13];  // by tile_rows()
+};
+template <Type type>
+constexpr TypeTiles make_tiles() {
+  TypeTiles t{};
+  t.rows[1] = tile<type, 1>, t.rows[2] = tile<type, 2>;
+  if constexpr (kMaxTile >= 4) t.rows[4] = tile<type, 4>;
+  if constexpr (kMaxTile >= 8) t.rows[8] = tile<type, 8>;
+  if constexpr (kMaxTile >= 12) t.rows[12] = tile<type, 12>;
+  return t;
+}
+constexpr TypeTiles kTiles[kTypes] = {
+    make_tiles<Type::kQ4_0>(), make_tiles<Type::kQ4_1>(),  make_tiles<Type::kQ5_0>(), make_tiles<Type::kQ5_1>(),
+    make_tiles<Type::kQ8_0>(), make_tiles<Type::kIq4Nl>(), make_tiles<Type::kQ2K>(),  make_tiles<Type::kQ3K>(),
+    make_tiles<Type::kQ4K>(),  make_tiles<Type::kQ5K>(),   make_tiles<Type::kQ6K>(),  make_tiles<Type::kIq4Xs>(),
+};
+
+void fill_tile(const LinearJob& job, int64_t row0, int rows, int32_t* record) {
+  if (rows == 12) return fill_codes<12>(job, row0, record);
+  if (rows == 8) return fill_codes<8>(job, row0, record);
+  if (rows == 4) return fill_codes<4>(job, row0, record);
+  if (rows == 2) return fill_codes<2>(job, row0, record);
+  fill_codes<1>(job, row0, record);
+}
+
+void chunk(const LinearJob& job, int64_t row0, int64_t rows) {
+  int32_t* records = reinterpret_cast<int32_t*>(job.scratch);
+  const int64_t row_words = job.cols / kBlockCols * kRecordWords;
+  for (int64_t r = 0; r < rows; r += tile_rows(rows - r)) fill_tile(job, row0 + r, tile_rows(rows - r), records + r * row_words);
+  SumKind filled{-1, false, false};
+  for (int i = 0; i < job.n_product; ++i) {
+    const Product& p = job.product[i];
+    if (p.panel0 >= p.panel1) continue;
+    const SumKind kind = sum_kind(p.type);
+    if (!(kind == filled)) {
+      for (int64_t r = 0; r < rows; r += tile_rows(rows - r))
+        fill_sums(job, row0 + r, tile_rows(rows - r), kind, records + r * row_words);
+      filled = kind;
+    }
+    const TypeTiles& tiles = kTiles[static_cast<int>(p.type)];
+    const int64_t bytes = panel_bytes(p.type, job.cols);
+    for (int64_t panel = p.panel0; panel < p.panel1; ++panel) {
+      const int64_t left = p.rows - panel * kPanelRows;
+      for (int64_t r = 0; r < rows;) {
+        const int n = tile_rows(rows - r);
+        uint8_t* out = reinterpret_cast<uint8_t*>(p.out) + (row0 + r) * p.out_row_bytes + panel * kPanelRows * 4;
+        tiles.rows[n](p.packed + panel * bytes, records + r * row_words, job.cols, reinterpret_cast<float*>(out),
+                      p.out_row_bytes, static_cast<int>(left < kPanelRows ? left : kPanelRows));
+        r += n;
+      }
+    }
+  }
+}
+
+int64_t scratch_bytes(int64_t cols, int64_t rows) { return rows * (cols / kBlockCols) * kRecordWords * 4; }
+
+void linear(const LinearJob& job) {
+  for (int64_t row = 0; row < job.rows; row += job.chunk_rows)
+    chunk(job, row, job.rows - row < job.chunk_rows ? job.rows - row : job.chunk_rows);
+}
+
+}  // namespace
+
+#define TENON_TEXT_(x) #x
+#define TENON_TEXT(x) TENON_TEXT_(x)
+extern const InstructionSet kInstructionSet;
+const InstructionSet kInstructionSet = {TENON_TEXT(TENON_ISA), scratch_bytes, linear};
+
+}  // namespace tenon::block::TENON_ISA

@@ -1,0 +1,106 @@
+// types.hpp: the block types that this family serves, and the geometry of their packed form. Included by sources that are
+// built once an instruction set, so every function here has internal linkage.
+//
+// Packed form. Output rows are taken 16 at a time, a panel; lane l of a vector is row 16 p + l. A panel is
+//   scales   of all column blocks, padded to a multiple of 64 bytes
+//   codes    of all blocks of 32 columns, `code_bytes()` each
+// and panels follow each other without a gap. Lanes past the last row are zero.
+//
+// Codes of a block are vectors of 64 bytes; byte 4 l + j of a vector belongs to lane l and to column 4 q + j of some quad
+// q = 0 … 7, so one dot instruction multiplies four columns of 16 rows with four activations. First come the low bits:
+//   8 bits: vector q is quad q
+//   4 bits: quad q lies in vector q mod 4, low nibble for q < 4, else high
+//   2 bits: quad q lies in vector q / 4 at bit 2 (q mod 4)
+// then the high bits, if the type has any:
+//   1 bit:  one vector, quad q at bit q
+//   2 bits: quad q in vector q / 4 at bit 2 (q mod 4)
+// Codes are unsigned; the weight's integer is code - offset, or table[code] for the types with a table.
+//
+// Scales, by kind (f16 vectors hold 16 lanes, as do i8 ones):
+//   kHalf      a block of 32:    d f16
+//   kHalfMin   a block of 32:    d f16, m f16
+//   kSuper     a block of 256:   d f16, then a group: scale i8
+//   kSuperMin  a block of 256:   d f16, dmin f16, then a group: scale i8, then a group: min i8
+//   kSuperMin4 a block of 256:   d f16, dmin f16, then a group: scale in the low nibble, min in the high one
+#pragma once
+
+#include <cstdint>
+
+namespace tenon::block {
+
+enum class ScaleKind : uint8_t { kHalf, kHalfMin, kSuper, kSuperMin, kSuperMin4 };
+
+enum class Type : uint8_t { kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kIq4Nl, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K, kIq4Xs, kCount };
+constexpr int kTypes = static_cast<int>(Type::kCount);
+
+constexpr int kPanelRows = 16;
+constexpr int kBlockCols = 32;  // columns that one scale of the activations covers
+
+struct TypeInfo {
+  const char* name;       // of the dtype record
+  int16_t file_cols;      // columns of a block in the file
+  int16_t file_bytes;     // bytes of a block in the file
+  uint8_t low_bits, high_bits;
+  bool table;             // codes index kIq4Values
+  int16_t offset;         // weight's integer = code - offset; with a table, code is table value + offset
+  uint8_t group;          // columns that share a scale: 16 or 32
+  ScaleKind scales;
+};
+
+constexpr TypeInfo kTypeInfo[kTypes] = {
+    {"q4_0", 32, 18, 4, 0, false, 8, 32, ScaleKind::kHalf},
+    {"q4_1", 32, 20, 4, 0, false, 0, 32, ScaleKind::kHalfMin},
+    {"q5_0", 32, 22, 4, 1, false, 16, 32, ScaleKind::kHalf},
+    {"q5_1", 32, 24, 4, 1, false, 0, 32, ScaleKind::kHalfMin},
+    {"q8_0", 32, 34, 8, 0, false, 128, 32, ScaleKind::kHalf},
+    {"iq4_nl", 32, 18, 4, 0, true, 128, 32, ScaleKind::kHalf},
+    {"q2_k", 256, 84, 2, 0, false, 0, 16, ScaleKind::kSuperMin4},
+    {"q3_k", 256, 110, 2, 1, false, 4, 16, ScaleKind::kSuper},
+    {"q4_k", 256, 144, 4, 0, false, 0, 32, ScaleKind::kSuperMin},
+    {"q5_k", 256, 176, 4, 1, false, 0, 32, ScaleKind::kSuperMin},
+    {"q6_k", 256, 210, 4, 2, false, 32, 16, ScaleKind::kSuper},
+    {"iq4_xs", 256, 136, 4, 0, true, 128, 32, ScaleKind::kSuper},
+};
+
+static constexpr const TypeInfo& info(Type type) { return kTypeInfo[static_cast<int>(type)]; }
+
+// The 16 values that the codes of iq4_nl and iq4_xs stand for (public definition of those formats).
+constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+static constexpr bool has_min(Type type) {
+  const ScaleKind kind = info(type).scales;
+  return kind != ScaleKind::kHalf && kind != ScaleKind::kSuper;
+}
+static constexpr bool is_super(Type type) { return info(type).file_cols == 256; }
+
+// Bytes of one block's codes in a panel, and where its high bits begin.
+static constexpr int64_t high_offset(Type type) { return info(type).low_bits * 64; }
+static constexpr int64_t code_bytes(Type type) { return (info(type).low_bits + info(type).high_bits) * 64; }
+
+// Bytes of one scale unit: a block of 32 or of 256 columns.
+static constexpr int64_t scale_unit_bytes(Type type) {
+  const int64_t groups = 256 / info(type).group;
+  switch (info(type).scales) {
+    case ScaleKind::kHalf: return 32;
+    case ScaleKind::kHalfMin: return 64;
+    case ScaleKind::kSuper: return 32 + groups * 16;
+    case ScaleKind::kSuperMin: return 64 + groups * 32;
+    case ScaleKind::kSuperMin4: return 64 + groups * 16;
+  }
+  return 0;
+}
+// Where the codes of a panel begin.
+static constexpr int64_t codes_offset(Type type, int64_t cols) {
+  return (cols / info(type).file_cols * scale_unit_bytes(type) + 63) / 64 * 64;
+}
+static constexpr int64_t panel_bytes(Type type, int64_t cols) {
+  return codes_offset(type, cols) + cols / kBlockCols * code_bytes(type);
+}
+
+// Layout ids of the packed form: "BL", then 1 + the type.
+constexpr uint32_t kLayoutBase = 0x424c0001u;
+static constexpr uint32_t layout_of(Type type) { return kLayoutBase + static_cast<uint32_t>(type); }
+static constexpr bool is_layout(uint32_t layout) { return layout >= kLayoutBase && layout < kLayoutBase + kTypes; }
+static constexpr Type type_of_layout(uint32_t layout) { return static_cast<Type>(layout - kLayoutBase); }
+
+}  // namespace tenon::block

@@ -1,0 +1,62 @@
+#include "blocks.hpp"
+
+#include <cstring>
+#include <map>
+
+namespace tenon::block_test {
+namespace {
+
+// Where a block's f16 fields are.
+const std::vector<int>& half_fields(const std::string& dtype) {
+  static const std::map<std::string, std::vector<int>> fields = {
+      {"q4_0", {0}},   {"q4_1", {0, 2}},   {"q5_0", {0}},   {"q5_1", {0, 2}}, {"q8_0", {0}},   {"iq4_nl", {0}},
+      {"q2_k", {80, 82}}, {"q3_k", {108}}, {"q4_k", {0, 2}}, {"q5_k", {0, 2}}, {"q6_k", {208}}, {"iq4_xs", {0}}};
+  return fields.at(dtype);
+}
+
+}  // namespace
+
+testing::Kit& kit() {
+  testing::Kit& kit = testing::Kit::instance();
+  for (const char* name : {"gguf", "reference", "block"})
+    kit.load(std::string(TENON_PLUGIN_DIR) + "/libtenon_" + name + ".so");
+  return kit;
+}
+
+const std::vector<std::string>& dtypes() {
+  static const std::vector<std::string> names = {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl",
+                                                 "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs"};
+  return names;
+}
+
+std::vector<std::string> linear_kernels() {
+  std::vector<std::string> names = {"block.linear.portable"};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) names.emplace_back("block.linear.avx2");
+  if (__builtin_cpu_supports("avx512vnni")) names.emplace_back("block.linear.avx512");
+  return names;
+}
+
+Weight random_weight(const std::string& dtype, int64_t rows, int64_t cols, Random& random, Scales scales) {
+  const tenon_dtype& record = kit().dtype(dtype);
+  const size_t n = static_cast<size_t>(rows * (cols / record.block_cols)), block = record.block_bytes;
+  std::vector<uint8_t> bytes(n * block);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.bits() >> 20);
+  static constexpr float kHostile[] = {0.0f, -0.0f, 6e-8f, 5e-5f, -0.02f, 1.0f, 60000.0f, 0.01f};
+  for (size_t b = 0; b < n; ++b) {
+    for (const int field : half_fields(dtype)) {
+      const float value = scales == Scales::kUsual ? 0.01f * (1.5f + random.uniform()) : kHostile[random.below(8)];
+      const uint16_t half = testing::to_f16(value);
+      std::memcpy(&bytes[b * block + static_cast<size_t>(field)], &half, sizeof half);
+    }
+  }
+  return Weight::raw(dtype, rows, cols, bytes.data(), bytes.size());
+}
+
+void set_scale(Weight& weight, int64_t row, int64_t block, uint16_t half) {
+  const tenon_dtype& record = kit().dtype(weight.dtype);
+  std::memcpy(weight.plane[0].data() + row * weight.row_bytes + block * record.block_bytes +
+                  half_fields(weight.dtype)[0],
+              &half, sizeof half);
+}
+
+}  // namespace tenon::block_test
