@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tenon {
@@ -105,6 +106,9 @@ struct ForwardOptions {
   std::vector<std::string> taps;  // names wanted, such as "hidden": all borders
   std::map<std::string, std::vector<float>>* tapped = nullptr;  // name ("hidden.3") -> f32 [tokens][cols] in feed order
   CancelCallback cancelled;
+  // Given, it gets every wanted row (number in the order of feeds and rows, logits) as soon as it is there, and Output stays
+  // empty: for long texts, whose logits would not fit in memory.
+  std::function<void(int64_t row, std::span<const float> logits)> on_row;
 };
 
 class Model {
@@ -155,5 +159,9 @@ class Engine {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// What the engine and its plugins log on standard error: "debug", "info", "warning" (at first, or what the environment
+// variable TENON_LOG says), "error" or "off". False for another name; nothing changes then. Any thread.
+bool set_log_level(std::string_view name) noexcept;
 
 }  // namespace tenon

@@ -1,0 +1,41 @@
+#include <tenon/engine.hpp>
+
+#include "inspect.hpp"
+#include "loaded.hpp"
+#include "model_impl.hpp"
+#include "plugin/plugin_host.hpp"
+#include "plugin/report.hpp"
+
+namespace tenon {
+
+struct Engine::Impl {
+  explicit Impl(const EngineOptions& options) : plugins({options.plugin_path, options.use_default_path}) {}
+  plugin::PluginHost plugins;
+};
+
+Engine::Engine(EngineOptions options) : impl_(std::make_unique<Impl>(options)) {}
+Engine::~Engine() = default;
+
+std::unique_ptr<Model> Engine::load(const ModelOptions& options) {
+  auto parts = std::make_unique<engine::Loaded>(impl_->plugins, options);
+  parts->prepare();
+  return std::unique_ptr<Model>(new Model(std::make_unique<Model::Impl>(std::move(parts))));
+}
+
+std::shared_ptr<const Tokenizer> Engine::load_tokenizer(const std::string& path) {
+  return make_tokenizer(source::ModelSource::open(path, impl_->plugins)->metadata());
+}
+
+std::string Engine::inspect(const std::string& path, const InspectOptions& options) {
+  return engine::inspect(impl_->plugins, path, options);
+}
+
+std::string Engine::plugins_list(bool json) { return plugin::report_list(impl_->plugins, json); }
+
+std::string Engine::plugins_verify(bool json, bool* all_good) { return plugin::report_verify(impl_->plugins, json, all_good); }
+
+std::string Engine::plugins_info(const std::string& name, bool json) { return plugin::report_info(impl_->plugins, name, json); }
+
+uint32_t Engine::n_opened_libraries() const { return impl_->plugins.n_opened_libraries(); }
+
+}  // namespace tenon

@@ -1,0 +1,164 @@
+#include "inspect.hpp"
+
+#include "loaded.hpp"
+
+#include <tenon/error.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+namespace tenon::engine {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string_view view(tenon_str text) { return {text.data, size_t(text.size)}; }
+
+std::string dtype_name(const plugin::PluginHost& plugins, uint32_t id) {
+  const tenon_dtype* dtype = plugins.registry().dtype(id);
+  return dtype ? std::string(view(dtype->name)) : fmt::format("dtype {}", id);
+}
+
+Json value_of(const tenon_value& value) {
+  switch (value.type) {
+    case TENON_VALUE_STRING: return std::string(view(value.string));
+    case TENON_VALUE_BOOL: return value.integer != 0;
+    case TENON_VALUE_F32:
+    case TENON_VALUE_F64: return value.real;
+    case TENON_VALUE_U64: return uint64_t(value.integer);
+    case TENON_VALUE_ARRAY: return fmt::format("array of {}", value.count);
+    default: return value.integer;
+  }
+}
+
+Json file_report(const source::ModelSource& source, const plugin::PluginHost& plugins) {
+  Json out;
+  out["files"] = source.file_paths();
+  out["format"] = source.format();
+  out["bytes"] = source.file_bytes();
+  Json types = Json::object();
+  uint64_t elements = 0;
+  for (const source::Tensor& tensor : source.tensors()) {
+    Json& entry = types[dtype_name(plugins, tensor.dtype)];
+    if (entry.is_null()) entry = {{"tensors", 0}, {"bytes", 0}};
+    entry["tensors"] = entry["tensors"].get<uint64_t>() + 1;
+    entry["bytes"] = entry["bytes"].get<uint64_t>() + tensor.bytes();
+    elements += uint64_t(tensor.cols()) * uint64_t(tensor.rows()) * uint64_t(tensor.experts());
+  }
+  out["parameters"] = elements, out["n_tensors"] = source.tensors().size(), out["types"] = types;
+  Json metadata = Json::object();
+  for (size_t i = 0; i < source.metadata().size(); ++i)
+    metadata[std::string(source.metadata().key_at(i))] = value_of(source.metadata().value_at(i));
+  out["metadata"] = metadata;
+  return out;
+}
+
+Json tensor_report(const source::ModelSource& source, const plugin::PluginHost& plugins) {
+  Json out = Json::array();
+  for (const source::Tensor& tensor : source.tensors())
+    out.push_back({{"name", tensor.name}, {"dtype", dtype_name(plugins, tensor.dtype)}, {"shape", tensor.dim}, {"bytes", tensor.bytes()},
+                   {"file", tensor.planes.at(0).file}, {"offset", tensor.planes.at(0).offset}});
+  return out;
+}
+
+std::string flag_names(uint32_t flags) {
+  std::vector<std::string> names;
+  if (flags & TENON_OFFER_ROW_EXACT) names.push_back("row-exact");
+  if (flags & TENON_OFFER_CAPTURABLE) names.push_back("capturable");
+  if (flags & TENON_OFFER_DEQUANTIZES) names.push_back("decodes weights at each use");
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Json kernel_report(Loaded& loaded) {
+  Json out;
+  for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) {
+    Json nodes = Json::array();
+    for (const program::Choice& choice : loaded.select(phase).choices) {
+      Json refusals = Json::array();
+      for (const program::Refusal& refusal : choice.refusals) refusals.push_back({{"kernel", refusal.kernel}, {"reason", refusal.reason}});
+      nodes.push_back({{"node", choice.node}, {"op", choice.op}, {"dtypes", choice.dtypes}, {"kernel", choice.kernel},
+                       {"class", choice.numeric_class}, {"flags", flag_names(choice.flags)}, {"refused", refusals}});
+    }
+    out[phase == TENON_PHASE_DECODE ? "decode" : "prefill"] = nodes;
+  }
+  return out;
+}
+
+Json plan_report(Loaded& loaded) {
+  const auto& decode = loaded.program(TENON_PHASE_DECODE, false);
+  const auto& prefill = loaded.program(TENON_PHASE_PREFILL, false);
+  Json out;
+  out["backend"] = loaded.backend_description();
+  out["threads"] = loaded.n_workers(), out["context"] = loaded.context();
+  out["weight_bytes"] = loaded.weights().source_bytes();
+  out["store_bytes"] = loaded.stores().bytes();
+  out["arena_bytes"] = {{"decode", decode.arena_bytes()}, {"prefill", prefill.arena_bytes()}};
+  out["launches"] = {{"decode", decode.n_launches()}, {"prefill", prefill.n_launches()}};
+  out["barriers"] = {{"decode", decode.n_barriers()}, {"prefill", prefill.n_barriers()}};
+  Json layers = Json::array();
+  for (const auto& layer : decode.layer_counts()) layers.push_back({{"launches", layer.launches}, {"barriers", layer.barriers}});
+  out["decode_layers"] = layers;
+  out["unused_tensors"] = loaded.unused_tensors();
+  return out;
+}
+
+std::string mebibytes(uint64_t bytes) { return fmt::format("{:.1f} MiB", double(bytes) / (1 << 20)); }
+
+std::string as_text(const Json& report) {
+  std::string out;
+  const Json& file = report["file"];
+  out += fmt::format("{}: {}, {}, {} tensors, {:.1f} M parameters\n", file["files"][0].get<std::string>(), file["format"].get<std::string>(),
+                     mebibytes(file["bytes"]), file["n_tensors"].get<uint64_t>(), double(file["parameters"].get<uint64_t>()) / 1e6);
+  for (const auto& [name, entry] : file["types"].items())
+    out += fmt::format("  {:<10} {:>5} tensors {:>14}\n", name, entry["tensors"].get<uint64_t>(), mebibytes(entry["bytes"]));
+  if (!report.contains("tensors") && !report.contains("kernels") && !report.contains("plan") && !report.contains("graph"))
+    for (const auto& [key, value] : file["metadata"].items()) {
+      std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+      if (text.size() > 90) text = text.substr(0, 87) + "…";
+      out += fmt::format("  {} = {}\n", key, text);
+    }
+  if (report.contains("tensors"))
+    for (const Json& t : report["tensors"])
+      out += fmt::format("{:<40} {:<8} {:<24} {:>14}  offset {}\n", t["name"].get<std::string>(), t["dtype"].get<std::string>(), t["shape"].dump(),
+                         mebibytes(t["bytes"]), t["offset"].get<uint64_t>());
+  if (report.contains("kernels"))
+    for (const auto& [phase, nodes] : report["kernels"].items()) {
+      out += fmt::format("{}:\n", phase);
+      for (const Json& n : nodes) {
+        out += fmt::format("  {} ({}{}{}) -> {} [{}] {}\n", n["node"].get<std::string>(), n["op"].get<std::string>(), n["dtypes"].empty() ? "" : " ",
+                           n["dtypes"].empty() ? "" : fmt::format("{}", fmt::join(n["dtypes"].get<std::vector<std::string>>(), ",")),
+                           n["kernel"].get<std::string>(), n["class"].get<std::string>(), n["flags"].get<std::string>());
+        for (const Json& r : n["refused"]) out += fmt::format("      {}: {}\n", r["kernel"].get<std::string>(), r["reason"].get<std::string>());
+      }
+    }
+  if (report.contains("plan")) out += report["plan"].dump(2) + "\n";
+  if (report.contains("graph"))
+    for (const auto& [phase, text] : report["graph"].items()) out += fmt::format("{} (| = barrier before):\n{}", phase, text.get<std::string>());
+  return out;
+}
+
+}  // namespace
+
+std::string inspect(plugin::PluginHost& plugins, const std::string& path, const InspectOptions& options) {
+  Json report;
+  const auto source = source::ModelSource::open(path, plugins);
+  report["file"] = file_report(*source, plugins);
+  if (options.tensors) report["tensors"] = tensor_report(*source, plugins);
+  if (options.kernels || options.plan || options.graph) {
+    ModelOptions model = options.model;
+    model.path = path;
+    Loaded loaded(plugins, model);
+    if (options.kernels) report["kernels"] = kernel_report(loaded);
+    if (options.plan || options.graph) {
+      loaded.prepare_unpacked();
+      if (options.plan) report["plan"] = plan_report(loaded);
+      if (options.graph)
+        report["graph"] = {{"decode", loaded.program(TENON_PHASE_DECODE, false).describe()},
+                           {"prefill", loaded.program(TENON_PHASE_PREFILL, false).describe()}};
+    }
+  }
+  return options.json ? report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : as_text(report);
+}
+
+}  // namespace tenon::engine

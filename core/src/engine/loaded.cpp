@@ -1,0 +1,192 @@
+#include "loaded.hpp"
+
+#include "graph/builder.hpp"
+
+#include <tenon/error.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace tenon::engine {
+namespace {
+
+std::string_view view(tenon_str text) { return {text.data, size_t(text.size)}; }
+
+// Default context where neither the user nor the model says less.
+constexpr int64_t kDefaultContext = 8192;
+// Logits of one tail run: enough rows to amortise the head's weights, few enough to keep the arena small.
+constexpr uint64_t kMaxLogitBytes = 64 << 20;
+
+std::vector<std::string> architecture_ids(const source::ModelSource& source) {
+  std::vector<std::string> ids;
+  for (const char* key : {"general.architecture", "model_type"})
+    if (const auto id = source.metadata().string(key)) ids.emplace_back(*id);
+  if (const auto list = source.metadata().strings("architectures"))
+    for (const tenon_str& id : *list) ids.emplace_back(view(id));
+  return ids;
+}
+
+uint32_t cache_dtype(const std::string& asked, Precision precision, const plugin::Registry& registry, const char* flag) {
+  if (asked.empty()) return precision == Precision::kExact ? TENON_DTYPE_F32 : TENON_DTYPE_F16;
+  const uint32_t id = registry.dtype_id(asked);
+  if (id == TENON_DTYPE_NONE) throw Error(ErrorKind::kUsage, fmt::format("{}: \"{}\" is no known type (f32, f16, bf16 …)", flag, asked));
+  return id;
+}
+
+}  // namespace
+
+Configured::Configured(const source::ModelSource& source, plugin::PluginHost& plugins) {
+  const std::vector<std::string> ids = architecture_ids(source);
+  if (ids.empty())
+    throw Error(ErrorKind::kFile, fmt::format("{}: the metadata name no architecture (general.architecture)", source.file_paths().at(0)));
+  plugins.open_architectures(ids);
+  uint32_t best = 0;
+  for (const tenon_architecture* candidate : plugins.registry().architectures) {
+    uint32_t score = 0;
+    if (candidate->score(candidate->self, source.meta_handle(), &score) == TENON_OK && score > best)
+      best = score, architecture_ = candidate;
+  }
+  if (!architecture_) {
+    std::vector<std::string> installed;
+    for (const plugin::PluginRecord& record : plugins.plugins())
+      if (record.refusal.empty()) installed.insert(installed.end(), record.architectures.begin(), record.architectures.end());
+    const std::string refusals = plugins.refusals();
+    throw Error(ErrorKind::kFile, fmt::format("{}: no plugin serves architecture \"{}\"; installed: {}{}{}", source.file_paths().at(0),
+                                              fmt::join(ids, "\", \""), installed.empty() ? "none" : fmt::format("{}", fmt::join(installed, ", ")),
+                                              refusals.empty() ? "" : "; refused: ", refusals));
+  }
+  plugin::check_status(architecture_->configure(architecture_->self, source.meta_handle(), &model_), source.file_paths().at(0));
+  limits_.struct_size = sizeof limits_;
+  const tenon_status status = architecture_->limits(model_, &limits_);
+  if (status != TENON_OK) {
+    architecture_->drop(model_);
+    plugin::check_status(status, name());
+  }
+}
+
+Configured::~Configured() {
+  if (model_) architecture_->drop(model_);
+}
+
+std::string Configured::name() const { return std::string(view(architecture_->name)); }
+
+Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options) : plugins_(plugins), options_(options) {
+  if (options_.prefill_chunk % TENON_PAGE_TOKENS || !options_.prefill_chunk)
+    throw Error(ErrorKind::kUsage, fmt::format("the prefill chunk {} is no multiple of {}", options_.prefill_chunk, TENON_PAGE_TOKENS));
+  if (options_.max_sequences < 1 || options_.max_decode_rows < TENON_DECODE_MAX_TOKENS)
+    throw Error(ErrorKind::kUsage, "at least one sequence and 15 decode rows are needed");
+  source_ = source::ModelSource::open(options_.path, plugins);
+  configured_ = std::make_unique<Configured>(*source_, plugins);
+  const tenon_name_rule* rules = nullptr;
+  uint32_t n_rules = 0;
+  const std::string scheme(source_->scheme());
+  const tenon_status status = configured_->architecture().names(configured_->model(), {scheme.data(), scheme.size()}, &rules, &n_rules);
+  if (status != TENON_NOT_FOUND || scheme != "gguf") plugin::check_status(status, fmt::format("{}: names of scheme {}", configured_->name(), scheme));
+  names_ = std::make_unique<graph::NameMap>(*source_, std::span(rules, status == TENON_OK ? n_rules : 0));
+  graph_ = graph::build_graph(configured_->architecture(), configured_->model(), "main", *names_);
+  std::vector<std::string> used;
+  for (const graph::Weight& weight : graph_.weights) used.push_back(weight.name);
+  unused_ = names_->unused(used);
+  if (!unused_.empty())
+    spdlog::warn("{} tensors of the file are not used: {}{}", unused_.size(),
+                 fmt::join(unused_.begin(), unused_.begin() + std::min<ptrdiff_t>(4, ptrdiff_t(unused_.size())), ", "), unused_.size() > 4 ? " …" : "");
+  pick_backend(plugins);
+  const int64_t trained = configured_->limits().context;
+  context_ = options_.context ? options_.context : trained > 0 ? std::min(trained, kDefaultContext) : kDefaultContext;
+  if (context_ < 1) throw Error(ErrorKind::kUsage, fmt::format("a context of {} tokens", context_));
+  if (trained > 0 && context_ > trained)
+    spdlog::warn("a context of {} tokens is longer than the {} that the model was trained for", context_, trained);
+  store_types_ = store::store_types(graph_, store_options());
+  weights_ = std::make_unique<program::WeightSet>(graph_, *names_, plugins_.registry(), *device_);
+}
+
+void Loaded::pick_backend(plugin::PluginHost& plugins) {
+  const std::string name = options_.backend == "auto" ? "cpu" : options_.backend;
+  plugins.open_backend(name);
+  const tenon_backend* backend = nullptr;
+  for (const tenon_backend* candidate : plugins.registry().backends)
+    if (view(candidate->name) == name) backend = candidate;
+  if (!backend) {
+    std::vector<std::string> installed;
+    for (const plugin::PluginRecord& record : plugins.plugins())
+      if (record.refusal.empty()) installed.insert(installed.end(), record.backends.begin(), record.backends.end());
+    const std::string refusals = plugins.refusals();
+    throw Error(ErrorKind::kUsage, fmt::format("no backend \"{}\"; installed: {}{}{}", name, fmt::join(installed, ", "),
+                                               refusals.empty() ? "" : "; refused: ", refusals));
+  }
+  uint32_t n = 0;
+  const tenon_device* const* devices = nullptr;
+  plugin::check_status(backend->devices(backend->self, &n, &devices), "backend " + name);
+  if (!n) throw Error(ErrorKind::kRuntime, fmt::format("backend {} has no device", name));
+  device_ = std::make_unique<program::Device>(backend, devices[0]);
+  plugins.open_kernels(name);
+  const uint32_t most = std::max(1u, devices[0]->max_workers);
+  n_workers_ = device_->is_spmd() ? (options_.threads ? options_.threads : most) : 1;
+  if (n_workers_ > 1024) throw Error(ErrorKind::kUsage, fmt::format("{} threads", n_workers_));
+}
+
+store::StoreOptions Loaded::store_options() const {
+  store::StoreOptions out;
+  out.dtype_k = cache_dtype(options_.cache_type_k, options_.precision, plugins_.registry(), "--cache-type-k");
+  out.dtype_v = cache_dtype(options_.cache_type_v, options_.precision, plugins_.registry(), "--cache-type-v");
+  out.context = context_, out.max_sequences = options_.max_sequences, out.max_step_tokens = max_prefill_rows();
+  return out;
+}
+
+int64_t Loaded::vocab() const { return graph_.values[size_t(graph_.logits)].cols; }
+
+uint32_t Loaded::max_outputs() const {
+  return uint32_t(std::clamp<uint64_t>(kMaxLogitBytes / uint64_t(vocab() * 4), 1, options_.max_decode_rows));
+}
+
+program::Selection Loaded::select(uint32_t phase) {
+  program::SelectOptions how;
+  how.phase = phase, how.precision = options_.precision, how.prefer = options_.prefer, how.forbid = options_.forbid;
+  how.composites = options_.composites;
+  return program::select_kernels(graph_, plugins_.registry(), *device_, *weights_, store_types_, how);
+}
+
+std::unique_ptr<program::Program> Loaded::compile(uint32_t phase, bool keep_taps) {
+  program::ProgramOptions how;
+  how.max_rows = phase == TENON_PHASE_DECODE ? options_.max_decode_rows : max_prefill_rows();
+  how.max_outputs = max_outputs(), how.n_workers = n_workers_, how.max_context = context_, how.keep_taps = keep_taps;
+  std::vector<tenon_addr> page_tables;
+  for (uint32_t g = 0; g < stores_->n_groups(); ++g) page_tables.push_back(step_->page_table(g));
+  return std::make_unique<program::Program>(select(phase), *device_, *weights_, stores_->tables(page_tables, step_->slot_table()),
+                                            step_->table(), how);
+}
+
+void Loaded::prepare() {
+  // Selections ask for packed layouts; both must exist before anything is packed, and alive while it is.
+  const program::Selection decode = select(TENON_PHASE_DECODE), prefill = select(TENON_PHASE_PREFILL);
+  weights_->pack(n_workers_, options_.progress, options_.cancelled);
+  prepare_unpacked();
+}
+
+void Loaded::prepare_unpacked() {
+  stores_ = std::make_unique<store::Stores>(graph_, store_options(), plugins_.registry(), *device_);
+  const program::StepLimits limits = {std::max(options_.max_decode_rows, max_prefill_rows()), options_.max_sequences, max_outputs(),
+                                      uint32_t(stores_->n_groups()), stores_->table_stride()};
+  step_ = std::make_unique<program::StepRecord>(*device_, limits);
+  programs_[0][0] = compile(TENON_PHASE_DECODE, false);
+  programs_[1][0] = compile(TENON_PHASE_PREFILL, false);
+}
+
+program::Program& Loaded::program(uint32_t phase, bool keep_taps) {
+  auto& slot = programs_[phase == TENON_PHASE_PREFILL][keep_taps];
+  if (!slot) slot = compile(phase, keep_taps);
+  return *slot;
+}
+
+std::string Loaded::backend_description() const {
+  tenon_str text = {};
+  const tenon_backend& backend = device_->backend();
+  if (!backend.describe || backend.describe(backend.self, &text) != TENON_OK) return std::string(view(backend.name));
+  return std::string(view(text));
+}
+
+}  // namespace tenon::engine

@@ -1,0 +1,381 @@
+#include "chunks.hpp"
+#include "model_impl.hpp"
+
+#include <tenon/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <set>
+
+namespace tenon {
+
+using engine::plan_chunks;
+using program::Program;
+using program::Segment;
+using program::StepRecord;
+
+namespace {
+
+constexpr int64_t kPrefillMin = TENON_DECODE_MAX_TOKENS + 1;
+
+void check_interrupt(const ForwardOptions& options) {
+  if (options.cancelled && options.cancelled()) throw Error(ErrorKind::kInterrupted, "interrupted");
+}
+
+// Wants of `feed` that fall into [begin, begin + n) of its tokens.
+std::vector<engine::StepPart::Want> wants_in(const Feed& feed, int64_t begin, int64_t n, int64_t first_output) {
+  std::vector<engine::StepPart::Want> out;
+  for (size_t i = 0; i < feed.output_rows.size(); ++i) {
+    const int64_t row = feed.output_rows[i] - begin;
+    if (row >= 0 && row < n) out.push_back({int32_t(row), first_output + int64_t(i)});
+  }
+  return out;
+}
+
+}  // namespace
+
+Model::Impl::Impl(std::unique_ptr<engine::Loaded> parts) : loaded(std::move(parts)) {
+  engine::Loaded& l = *loaded;
+  const Program& decode = l.program(TENON_PHASE_DECODE, false);
+  info.architecture = l.configured().name();
+  info.name = std::string(l.source().metadata().string("general.name").value_or(""));
+  info.format = std::string(l.source().format());
+  info.backend = std::string(l.device().table().backend.data, size_t(l.device().table().backend.size));
+  info.backend_description = l.backend_description();
+  info.n_layers = l.graph().n_layers, info.width = l.configured().limits().width, info.vocab = l.vocab();
+  info.context = l.context(), info.trained_context = l.configured().limits().context;
+  info.file_bytes = l.source().file_bytes(), info.weight_bytes = l.weights().source_bytes();
+  info.packed_bytes = l.weights().packed_bytes(), info.store_bytes = l.stores().bytes();
+  info.arena_bytes = decode.arena_bytes() + l.program(TENON_PHASE_PREFILL, false).arena_bytes();
+  info.threads = l.n_workers();
+  info.decode_barriers = decode.n_barriers(), info.decode_launches = decode.n_launches();
+  info.decode_weight_bytes = decode.weight_bytes();
+  const auto counts = decode.layer_counts();
+  for (const auto& layer : counts) {
+    info.decode_barriers_per_layer += double(layer.barriers) / double(counts.size());
+    info.decode_launches_per_layer += double(layer.launches) / double(counts.size());
+  }
+}
+
+void Model::Impl::check(std::span<const Feed> feeds, const ForwardOptions& options) const {
+  if (options.chunk % TENON_PAGE_TOKENS || options.chunk > loaded->options().prefill_chunk)
+    throw Error(ErrorKind::kUsage, fmt::format("a prefill chunk of {}: expected a multiple of {} up to {}", options.chunk,
+                                               TENON_PAGE_TOKENS, loaded->options().prefill_chunk));
+  if (options.decode_step > TENON_DECODE_MAX_TOKENS)
+    throw Error(ErrorKind::kUsage, fmt::format("a decode step of {} tokens: at most {}", options.decode_step, TENON_DECODE_MAX_TOKENS));
+  const int64_t vocab = info.vocab;
+  std::set<const Sequence*> seen;
+  for (const Feed& feed : feeds) {
+    if (!feed.sequence || !feed.sequence->impl_ || feed.sequence->impl_->model != this)
+      throw Error(ErrorKind::kUsage, "a feed's sequence is not of this model");
+    if (!seen.insert(feed.sequence).second) throw Error(ErrorKind::kUsage, "a sequence is fed twice in one call");
+    const store::SequenceState& state = feed.sequence->impl_->state;
+    if (!state.fault.empty()) throw Error(ErrorKind::kRuntime, "this sequence has ended: " + state.fault);
+    for (int32_t token : feed.tokens)
+      if (token < 0 || token >= vocab) throw Error(ErrorKind::kUsage, fmt::format("token id {} is not in 0 … {}", token, vocab - 1));
+    int32_t last = -1;
+    for (int32_t row : feed.output_rows) {
+      if (row <= last || size_t(row) >= feed.tokens.size())
+        throw Error(ErrorKind::kUsage, fmt::format("output row {} of {} tokens: rows must ascend", row, feed.tokens.size()));
+      last = row;
+    }
+    const int64_t n = int64_t(feed.tokens.size());
+    if (state.is_open && state.length - state.base + n > TENON_DECODE_MAX_TOKENS)
+      throw Error(ErrorKind::kCapacity, fmt::format("a transaction holds {} tokens; {} are in it and {} more were fed", TENON_DECODE_MAX_TOKENS,
+                                                    state.length - state.base, n));
+    if (state.length + n > info.context)
+      throw Error(ErrorKind::kCapacity, fmt::format("the context holds {} tokens; {} are used and {} more were fed", info.context, state.length, n));
+  }
+}
+
+std::vector<std::string> Model::Impl::tap_names(const std::vector<std::string>& wanted) const {
+  std::vector<std::string> out;
+  for (const std::string& name : wanted) {
+    const size_t before = out.size();
+    for (const auto& [tap, value] : loaded->graph().taps)
+      if (tap == name || tap.starts_with(name + ".")) out.push_back(tap);
+    if (out.size() == before) throw Error(ErrorKind::kUsage, fmt::format("this model has no tap \"{}\"", name));
+  }
+  return out;
+}
+
+Output Model::Impl::forward(std::span<const Feed> feeds, const ForwardOptions& options) {
+  check(feeds, options);
+  Sink sink = {&options, tap_names(options.taps)};
+  std::vector<int64_t> first_rows, first_outputs;
+  int64_t rows = 0, outputs = 0;
+  for (const Feed& feed : feeds) {
+    first_rows.push_back(rows), first_outputs.push_back(outputs);
+    rows += int64_t(feed.tokens.size()), outputs += int64_t(feed.output_rows.size());
+  }
+  for (const std::string& tap : sink.taps)
+    if (options.tapped) (*options.tapped)[tap].assign(size_t(rows * loaded->graph().values[size_t(loaded->graph().taps.at(tap))].cols), 0.0f);
+  if (!options.on_row) logits.resize(size_t(outputs * info.vocab));
+  std::vector<size_t> decode;
+  for (size_t i = 0; i < feeds.size(); ++i) {
+    const bool prefill = int64_t(feeds[i].tokens.size()) >= kPrefillMin && !options.decode_step;
+    if (!prefill) {
+      if (!feeds[i].tokens.empty()) decode.push_back(i);
+    } else {
+      run_prefill(feeds[i], first_rows[i], first_outputs[i], sink);
+    }
+  }
+  if (!decode.empty()) run_decode(feeds, decode, first_rows, first_outputs, sink);
+  Output out;
+  out.vocab = info.vocab;
+  if (!options.on_row) out.rows = outputs, out.logits = {logits.data(), size_t(outputs * info.vocab)};
+  return out;
+}
+
+void Model::Impl::run_prefill(const Feed& feed, int64_t first_row, int64_t first_output, const Sink& sink) {
+  store::SequenceState& state = feed.sequence->impl_->state;
+  const int64_t cap = sink.options->chunk ? sink.options->chunk : loaded->options().prefill_chunk;
+  const int64_t seq_end = state.length + int64_t(feed.tokens.size());
+  int64_t at = 0;
+  for (int64_t n : plan_chunks(state.length, int64_t(feed.tokens.size()), cap)) {
+    check_interrupt(*sink.options);
+    Part part = {&state, feed.tokens.subspan(size_t(at), size_t(n)), seq_end, first_row + at, wants_in(feed, at, n, first_output)};
+    run_step(TENON_PHASE_PREFILL, {&part, 1}, sink);
+    at += n;
+  }
+}
+
+void Model::Impl::run_decode(std::span<const Feed> feeds, std::span<const size_t> which, std::span<const int64_t> first_rows,
+                             std::span<const int64_t> first_outputs, const Sink& sink) {
+  const int64_t width = sink.options->decode_step ? sink.options->decode_step : TENON_DECODE_MAX_TOKENS;
+  const size_t max_rows = loaded->options().max_decode_rows, max_seqs = loaded->options().max_sequences;
+  std::vector<int64_t> done(feeds.size(), 0);
+  std::vector<int64_t> seq_end(feeds.size(), 0);
+  for (size_t i : which) seq_end[i] = feeds[i].sequence->impl_->state.length + int64_t(feeds[i].tokens.size());
+  for (bool more = true; more;) {
+    more = false;
+    std::vector<Part> parts;
+    size_t rows = 0;
+    const auto flush = [&] {
+      if (parts.empty()) return;
+      check_interrupt(*sink.options);
+      run_step(TENON_PHASE_DECODE, parts, sink);
+      parts.clear(), rows = 0;
+    };
+    for (size_t i : which) {
+      const Feed& feed = feeds[i];
+      const int64_t n = std::min(width, int64_t(feed.tokens.size()) - done[i]);
+      if (n <= 0) continue;
+      if (rows + size_t(n) > max_rows || parts.size() == max_seqs) flush();
+      parts.push_back({&feed.sequence->impl_->state, feed.tokens.subspan(size_t(done[i]), size_t(n)), seq_end[i], first_rows[i] + done[i],
+                       wants_in(feed, done[i], n, first_outputs[i])});
+      rows += size_t(n), done[i] += n;
+      more = more || done[i] < int64_t(feed.tokens.size());
+    }
+    flush();
+  }
+}
+
+// Writes the parts into the step record's host copy; answers the number of rows.
+uint32_t Model::Impl::fill(std::span<Part> parts) {
+  StepRecord& step = loaded->step();
+  const auto token = step.host(StepRecord::kToken), position = step.host(StepRecord::kPosition), index = step.host(StepRecord::kIndex);
+  const auto seq = step.host(StepRecord::kSeq), row_start = step.host(StepRecord::kRowStart), span = step.host(StepRecord::kSpan);
+  const auto overlay = step.host(StepRecord::kOverlay);
+  const uint32_t stride = step.limits().max_rows;
+  uint32_t rows = 0;
+  for (size_t s = 0; s < parts.size(); ++s) {
+    const store::SequenceState& state = *parts[s].state;
+    row_start[s] = int32_t(rows);
+    step.host(StepRecord::kKvLen)[s] = int32_t(state.length);
+    step.host(StepRecord::kSeqEnd)[s] = int32_t(parts[s].seq_end);
+    step.host(StepRecord::kAccepted)[s] = state.accepted;
+    step.host(StepRecord::kReplay)[s] = state.replay;
+    step.host(StepRecord::kTape)[s] = state.tape;
+    step.host(StepRecord::kTapeStart)[s] = state.tape_rows;
+    step.host(StepRecord::kHalf)[s] = state.half;
+    step.host(StepRecord::kSlots)[s] = int32_t(state.slot);
+    for (size_t g = 0; g < loaded->stores().n_groups(); ++g)
+      loaded->stores().write_table(state, g, step.host_page_table(uint32_t(g), uint32_t(s)));
+    for (size_t i = 0; i < parts[s].tokens.size(); ++i, ++rows) {
+      const int32_t at = int32_t(state.length + int64_t(i));
+      token[rows] = parts[s].tokens[i], index[rows] = at, seq[rows] = int32_t(s), span[rows] = overlay[rows] = -1;
+      for (uint32_t stream = 0; stream < 4; ++stream) position[stream * stride + rows] = stream < 3 ? at : 0;
+    }
+  }
+  row_start[parts.size()] = int32_t(rows);
+  const auto counts = step.host(StepRecord::kCounts);
+  counts[0] = int32_t(rows), counts[1] = int32_t(parts.size()), counts[2] = 0;
+  return rows;
+}
+
+void Model::Impl::run_step(uint32_t phase, std::span<Part> parts, const Sink& sink) {
+  Program& program = loaded->program(phase, !sink.taps.empty());
+  StepRecord& step = loaded->step();
+  for (Part& part : parts) loaded->stores().reserve(*part.state, int64_t(part.tokens.size()));
+  const uint32_t rows = fill(parts);
+  // The tail's rows: those whose logits are wanted, or all where taps need every row.
+  struct OutRow {
+    int32_t row;
+    int64_t output;  // -1: for taps only
+  };
+  std::vector<OutRow> outs;
+  uint32_t first = 0;
+  for (Part& part : parts) {
+    if (sink.taps.empty()) {
+      for (const auto& want : part.wants) outs.push_back({int32_t(first) + want.row, want.output});
+    } else {
+      size_t next = 0;
+      for (size_t i = 0; i < part.tokens.size(); ++i) {
+        const bool wanted = next < part.wants.size() && part.wants[next].row == int32_t(i);
+        outs.push_back({int32_t(first + i), wanted ? part.wants[next++].output : -1});
+      }
+    }
+    first += uint32_t(part.tokens.size());
+  }
+  const uint32_t most = step.limits().max_outputs;
+  const auto load_slice = [&](size_t begin) {
+    const uint32_t n = uint32_t(std::min<size_t>(most, outs.size() - begin));
+    for (uint32_t i = 0; i < n; ++i) step.host(StepRecord::kOutRow)[i] = outs[begin + i].row, step.host(StepRecord::kStatus)[i] = 0;
+    step.host(StepRecord::kCounts)[2] = int32_t(n);
+    step.upload();
+    return n;
+  };
+  try {
+    uint32_t n = load_slice(0);
+    program.run(outs.empty() ? Segment::kBody : Segment::kAll, rows, n);
+    keep_taps(program, parts, TENON_DOMAIN_TOKENS, 0, rows, sink);
+    for (size_t begin = 0; begin < outs.size();) {
+      keep_taps(program, parts, TENON_DOMAIN_OUTPUT_ROWS, uint32_t(begin), n, sink);
+      for (uint32_t i = 0; i < n; ++i)
+        if (outs[begin + i].output >= 0) emit(program, int32_t(i), outs[begin + i].output, sink);
+      begin += n;
+      if (begin < outs.size()) {
+        n = load_slice(begin);
+        program.run(Segment::kTail, rows, n);
+      }
+    }
+  } catch (const std::exception& error) {
+    // Recurrent state may have moved on already: such a sequence cannot be trusted any more.
+    if (loaded->stores().has_recurrent())
+      for (Part& part : parts) part.state->fault = error.what();
+    throw;
+  }
+  for (Part& part : parts) loaded->stores().stepped(*part.state, int64_t(part.tokens.size()));
+}
+
+void Model::Impl::emit(Program& program, int32_t row_in_tail, int64_t output, const Sink& sink) {
+  const int32_t value = program.graph().logits;
+  if (sink.options->on_row) {
+    if (const float* row = program.host_row(value, uint32_t(row_in_tail))) {
+      sink.options->on_row(output, {row, size_t(info.vocab)});
+      return;
+    }
+    logits.resize(size_t(info.vocab));
+    program.read_row(value, uint32_t(row_in_tail), logits.data());
+    sink.options->on_row(output, {logits.data(), size_t(info.vocab)});
+    return;
+  }
+  program.read_row(value, uint32_t(row_in_tail), logits.data() + output * info.vocab);
+}
+
+void Model::Impl::keep_taps(Program& program, std::span<Part> parts, uint32_t domain, uint32_t first, uint32_t count, const Sink& sink) {
+  if (!sink.options->tapped) return;
+  for (const std::string& tap : sink.taps) {
+    const int32_t value = program.graph().taps.at(tap);
+    if (program.graph().values[size_t(value)].domain != domain) continue;
+    const int64_t cols = program.graph().values[size_t(value)].cols;
+    std::vector<float>& out = (*sink.options->tapped)[tap];
+    uint32_t row = 0;
+    for (const Part& part : parts) {
+      for (size_t i = 0; i < part.tokens.size(); ++i, ++row)
+        if (row >= first && row < first + count) program.read_row(value, row - first, out.data() + (part.first_row + int64_t(i)) * cols);
+    }
+  }
+}
+
+void Model::Impl::settle(store::SequenceState& state) {
+  if (state.is_open) throw Error(ErrorKind::kUsage, "a transaction is open");
+  if (!state.fault.empty()) throw Error(ErrorKind::kRuntime, "this sequence has ended: " + state.fault);
+  if (!state.accepted) return;
+  const ForwardOptions options;
+  const Sink sink = {&options, {}};
+  Part part = {&state, {}, state.length, 0, {}};
+  run_step(TENON_PHASE_DECODE, {&part, 1}, sink);
+}
+
+Model::Model(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Model::~Model() = default;
+
+const ModelInfo& Model::info() const { return impl_->info; }
+
+const Tokenizer& Model::tokenizer() const {
+  if (!impl_->tokenizer) impl_->tokenizer = make_tokenizer(impl_->loaded->source().metadata());
+  return *impl_->tokenizer;
+}
+
+std::string Model::chat_template() const {
+  return std::string(impl_->loaded->source().metadata().string("tokenizer.chat_template").value_or(""));
+}
+
+Sequence Model::sequence() {
+  auto impl = std::make_unique<Sequence::Impl>();
+  impl->model = impl_.get();
+  impl->state = impl_->loaded->stores().create();
+  return Sequence(std::move(impl));
+}
+
+Output Model::forward(std::span<const Feed> feeds, const ForwardOptions& options) { return impl_->forward(feeds, options); }
+
+Output Model::forward(Sequence& sequence, std::span<const int32_t> tokens, bool all_rows) {
+  std::vector<int32_t> rows;
+  if (all_rows) {
+    rows.resize(tokens.size());
+    std::iota(rows.begin(), rows.end(), 0);
+  } else if (!tokens.empty()) {
+    rows = {int32_t(tokens.size()) - 1};
+  }
+  const Feed feed = {&sequence, tokens, rows};
+  return impl_->forward({&feed, 1}, {});
+}
+
+Sequence::Sequence(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Sequence::Sequence(Sequence&&) noexcept = default;
+
+Sequence& Sequence::operator=(Sequence&& other) noexcept {
+  std::swap(impl_, other.impl_);
+  return *this;
+}
+
+Sequence::~Sequence() {
+  if (impl_) impl_->model->loaded->stores().drop(impl_->state);
+}
+
+int64_t Sequence::length() const { return impl_->state.length; }
+void Sequence::begin() { impl_->model->loaded->stores().begin(impl_->state); }
+void Sequence::commit(int64_t keep) { impl_->model->loaded->stores().commit(impl_->state, keep); }
+void Sequence::rollback() { impl_->model->loaded->stores().rollback(impl_->state); }
+
+int64_t Sequence::truncate(int64_t n) {
+  if (n > 0) impl_->model->settle(impl_->state);
+  return impl_->model->loaded->stores().truncate(impl_->state, n);
+}
+
+Sequence Sequence::fork() {
+  impl_->model->settle(impl_->state);
+  auto impl = std::make_unique<Impl>();
+  impl->model = impl_->model;
+  impl->state = impl_->model->loaded->stores().fork(impl_->state);
+  return Sequence(std::move(impl));
+}
+
+std::vector<uint8_t> Sequence::save() const {
+  impl_->model->settle(impl_->state);
+  return impl_->model->loaded->stores().save(impl_->state);
+}
+
+void Sequence::restore(std::span<const uint8_t> bytes) {
+  if (impl_->state.is_open) throw Error(ErrorKind::kUsage, "a transaction is open");
+  impl_->state.fault.clear();
+  impl_->model->loaded->stores().restore(impl_->state, bytes);
+}
+
+}  // namespace tenon

@@ -1,0 +1,68 @@
+// model_impl.hpp: a loaded model that runs steps: fills the step record, runs Programs, moves sequences on.
+#pragma once
+
+#include "loaded.hpp"
+
+#include <tenon/engine.hpp>
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace tenon {
+
+namespace engine {
+
+// Tokens of one sequence in one step.
+struct StepPart {
+  store::SequenceState* state;
+  std::span<const int32_t> tokens;
+  int64_t seq_end;            // where its request ends
+  int64_t first_row = 0;      // number of the first token in the call's feed order, for taps
+  struct Want {
+    int32_t row;       // of the step's tokens of this part
+    int64_t output;    // number of the wanted row in the call
+  };
+  std::vector<Want> wants;
+};
+
+}  // namespace engine
+
+struct Sequence::Impl {
+  Model::Impl* model;
+  store::SequenceState state;
+};
+
+// One thread at a time, as Model says.
+struct Model::Impl {
+  explicit Impl(std::unique_ptr<engine::Loaded> parts);
+
+  using Part = engine::StepPart;
+  // What a forward call collects.
+  struct Sink {
+    const ForwardOptions* options;
+    std::vector<std::string> taps;  // names of the graph's taps that were asked for
+  };
+
+  Output forward(std::span<const Feed> feeds, const ForwardOptions& options);
+  // Replays accepted rows that wait, so that stores hold what the lengths say.
+  void settle(store::SequenceState& state);
+
+  std::unique_ptr<engine::Loaded> loaded;
+  ModelInfo info;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::vector<float> logits;
+
+ private:
+  void check(std::span<const Feed> feeds, const ForwardOptions& options) const;
+  void run_prefill(const Feed& feed, int64_t first_row, int64_t first_output, const Sink& sink);
+  void run_decode(std::span<const Feed> feeds, std::span<const size_t> which, std::span<const int64_t> first_rows,
+                  std::span<const int64_t> first_outputs, const Sink& sink);
+  void run_step(uint32_t phase, std::span<Part> parts, const Sink& sink);
+  uint32_t fill(std::span<Part> parts);
+  void emit(program::Program& program, int32_t row_in_tail, int64_t output, const Sink& sink);
+  void keep_taps(program::Program& program, std::span<Part> parts, uint32_t domain, uint32_t first, uint32_t count, const Sink& sink);
+  std::vector<std::string> tap_names(const std::vector<std::string>& wanted) const;
+};
+
+}  // namespace tenon

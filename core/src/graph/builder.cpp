@@ -1,0 +1,282 @@
+#include "builder.hpp"
+
+#include "ops.hpp"
+#include "plugin/plugin_host.hpp"
+
+#include <tenon/error.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <cstring>
+#include <unordered_map>
+
+namespace tenon::graph {
+namespace {
+
+std::string_view view(tenon_str text) { return {text.data, size_t(text.size)}; }
+
+// Bounds that no sane graph reaches, so that a plugin's mistake ends in a message and not in memory.
+constexpr size_t kMaxNodes = 1 << 20, kMaxWeights = 1 << 18, kMaxStores = 1 << 14;
+constexpr int64_t kMaxCols = int64_t(1) << 31;
+
+class Builder {
+ public:
+  Builder(std::string architecture, const NameMap& names) : architecture_(std::move(architecture)), names_(names) {}
+
+  int32_t layer(uint32_t index) {
+    if (index != graph_.n_layers) return refuse(fmt::format("layer({}) after {} layers", index, graph_.n_layers));
+    graph_.n_layers++;
+    return int32_t(index);
+  }
+
+  int32_t weight(const tenon_weight_decl& decl) {
+    const std::string name(view(decl.name));
+    if (const auto it = weight_ids_.find(name); it != weight_ids_.end()) return it->second;
+    if (graph_.weights.size() >= kMaxWeights) return refuse("too many weights");
+    const Binding* binding = names_.find(name);
+    if (!binding && decl.tied_to.size) {
+      const auto tied = weight_ids_.find(std::string(view(decl.tied_to)));
+      if (tied == weight_ids_.end())
+        return refuse(fmt::format("weight {} is tied to {}, which is not declared", name, view(decl.tied_to)));
+      weight_ids_[name] = tied->second;
+      return tied->second;
+    }
+    if (!binding) missing_.push_back(name);
+    if (binding) check_shape(name, decl, *binding);
+    Weight out;
+    out.name = name, out.role = decl.role, out.flags = decl.flags, out.parts = decl.parts, out.n_expert = decl.n_expert;
+    out.rows = decl.rows, out.cols = decl.cols;
+    out.segments.assign(decl.segment, decl.segment + decl.n_segment);
+    return add_weight(std::move(out));
+  }
+
+  int32_t has_weight(tenon_str name) const { return names_.find(view(name)) ? 1 : 0; }
+
+  int32_t constant(tenon_str name, const float* values, int64_t rows, int64_t cols) {
+    if (rows <= 0 || cols <= 0 || rows > kMaxCols / cols) return refuse("a constant needs positive dimensions");
+    const std::string text(view(name));
+    if (weight_ids_.contains(text)) return refuse(fmt::format("constant {} is declared twice", text));
+    Weight out;
+    out.name = text, out.rows = rows, out.cols = cols, out.is_constant = true;
+    out.constant.assign(values, values + rows * cols);
+    return add_weight(std::move(out));
+  }
+
+  int32_t store(const tenon_store_decl& decl) {
+    if (decl.alias >= 0) {
+      if (size_t(decl.alias) >= graph_.stores.size()) return refuse(fmt::format("store alias {} does not exist", decl.alias));
+      return decl.alias;
+    }
+    if (decl.target.size) return refuse("stores of a target model are not served by this build");
+    if (graph_.stores.size() >= kMaxStores) return refuse("too many stores");
+    if (decl.kind != TENON_STORE_PAGED && decl.kind != TENON_STORE_CONV && decl.kind != TENON_STORE_RECURRENT)
+      return refuse(fmt::format("store kind {} is not served by this build", decl.kind));
+    if (decl.cols_k <= 0 || decl.cols_v <= 0 || decl.cols_k > kMaxCols || decl.cols_v > kMaxCols || decl.window < 0)
+      return refuse("a store needs positive widths");
+    Store out;
+    out.kind = decl.kind, out.heads = decl.heads, out.window = decl.window;
+    out.cols_k = decl.cols_k, out.cols_v = decl.cols_v, out.tape_cols = decl.tape_cols;
+    if (out.kind == TENON_STORE_CONV) out.tape_cols = decl.cols_k;
+    out.cut = decl.cut, out.layer = current_layer();
+    graph_.stores.push_back(out);
+    return int32_t(graph_.stores.size()) - 1;
+  }
+
+  int32_t input(uint32_t what) {
+    if (what != TENON_INPUT_TOKENS) return refuse(fmt::format("input {} is not served by this build", what));
+    Value value;
+    value.input = what, value.encoding = TENON_ENC_I32, value.cols = 1;
+    return add_value(value);
+  }
+
+  int32_t view_of(int32_t id, int64_t col0, int64_t cols, int64_t groups, int64_t group_step) {
+    if (!is_value(id)) return refuse(fmt::format("view of value {}, which does not exist", id));
+    const Value base = graph_.values[size_t(id)];
+    if (base.is_view()) return refuse("view of a view");
+    if (groups < 1 || cols < 1 || cols % groups || col0 < 0 || group_step < 0 || cols > kMaxCols || groups > kMaxCols)
+      return refuse(fmt::format("view of {} columns in {} groups", cols, groups));
+    const int64_t width = cols / groups;
+    if (group_step > kMaxCols || col0 > base.cols || (groups > 1 && group_step < width) ||
+        col0 + (groups - 1) * group_step + width > base.cols)
+      return refuse(fmt::format("view of {} columns from {} in steps of {} leaves the {} columns of its value", cols, col0,
+                                group_step, base.cols));
+    if (base.encoding != TENON_ENC_F32) return refuse("view of a value that is not f32");
+    Value out = base;
+    out.base = id, out.col0 = col0, out.cols = cols, out.groups = groups, out.group_step = group_step;
+    return add_value(out);
+  }
+
+  tenon_status op(uint32_t op, const void* attr, const int32_t* in, uint32_t n_in, const int32_t* weight, uint32_t n_weight,
+                  const int32_t* store, uint32_t n_store, int32_t* out, uint32_t n_out) {
+    const OpInfo* info = op_info(op);
+    if (!info || op == TENON_OP_ENCODE) return fail(fmt::format("op {} ({}) is not served by this build", op, op_name(op)));
+    if (graph_.nodes.size() >= kMaxNodes) return fail("too many nodes");
+    if (n_in < info->min_in || n_in > info->max_in || n_weight < info->min_weight || n_weight > info->max_weight ||
+        n_store != info->n_store)
+      return fail(fmt::format("{} takes no {} inputs, {} weights, {} stores", info->name, n_in, n_weight, n_store));
+    Node node;
+    Signature signature = {};
+    for (uint32_t i = 0; i < n_in; ++i) {
+      if (!is_value(in[i])) return fail(fmt::format("{}: input {} does not exist", info->name, i));
+      node.in.push_back(in[i]);
+    }
+    for (uint32_t i = 0; i < n_weight; ++i) {
+      if (weight[i] < 0 || size_t(weight[i]) >= graph_.weights.size())
+        return fail(fmt::format("{}: weight {} does not exist", info->name, i));
+      node.weight.push_back(weight[i]);
+    }
+    for (uint32_t i = 0; i < n_store; ++i) {
+      if (store[i] < 0 || size_t(store[i]) >= graph_.stores.size())
+        return fail(fmt::format("{}: store {} does not exist", info->name, i));
+      node.store.push_back(store[i]);
+    }
+    if (info->attr_bytes) {
+      if (!attr) return fail(fmt::format("{} needs its attributes", info->name));
+      uint32_t size = 0;
+      std::memcpy(&size, attr, sizeof size);
+      if (size != info->attr_bytes)
+        return fail(fmt::format("{}: attributes of {} bytes, expected {}", info->name, size, info->attr_bytes));
+      node.attr.assign(static_cast<const uint8_t*>(attr), static_cast<const uint8_t*>(attr) + size);
+    }
+    for (int32_t id : node.in) signature.in.push_back(&graph_.values[size_t(id)]);
+    for (int32_t id : node.weight) signature.weight.push_back(&graph_.weights[size_t(id)]);
+    for (int32_t id : node.store) signature.store.push_back(&graph_.stores[size_t(id)]);
+    signature.attr = node.attr_data();
+    node.op = op, node.layer = current_layer();
+    node.name = node_name(*info, node);
+    if (const std::string fault = info->infer(signature); !fault.empty()) return fail(node.name + ": " + fault);
+    if (signature.out.size() != n_out)
+      return fail(fmt::format("{} gives {} values, {} asked for", node.name, signature.out.size(), n_out));
+    for (uint32_t i = 0; i < n_out; ++i) {
+      if (signature.out[i].cols > kMaxCols) return fail(node.name + ": too many columns");
+      out[i] = add_value(signature.out[i]);
+      node.out.push_back(out[i]);
+    }
+    graph_.nodes.push_back(std::move(node));
+    return TENON_OK;
+  }
+
+  tenon_status tap(int32_t value, tenon_str name) {
+    if (!is_value(value)) return fail(fmt::format("tap of value {}, which does not exist", value));
+    if (!graph_.taps.emplace(std::string(view(name)), value).second)
+      return fail(fmt::format("tap {} is named twice", view(name)));
+    return TENON_OK;
+  }
+
+  tenon_status logits(int32_t value, float softcap, const int32_t* never, uint32_t n_never) {
+    if (!is_value(value)) return fail("logits of a value that does not exist");
+    if (graph_.logits >= 0) return fail("logits are given twice");
+    if (!(softcap >= 0) || !std::isfinite(softcap)) return fail("the softcap is not a positive number");
+    graph_.logits = value, graph_.softcap = softcap;
+    graph_.never.assign(never, never + n_never);
+    return TENON_OK;
+  }
+
+  Graph take() {
+    if (!missing_.empty())
+      throw Error(ErrorKind::kFile, fmt::format("{}: {} tensors are missing: {}", architecture_, missing_.size(),
+                                                fmt::join(missing_, ", ")));
+    if (!shapes_.empty()) throw Error(ErrorKind::kFile, fmt::format("{}", fmt::join(shapes_, "; ")));
+    if (graph_.logits < 0) throw Error(ErrorKind::kRuntime, architecture_ + ": the graph has no logits");
+    if (graph_.values[size_t(graph_.logits)].domain != TENON_DOMAIN_OUTPUT_ROWS)
+      throw Error(ErrorKind::kRuntime, architecture_ + ": logits must follow select_rows");
+    return std::move(graph_);
+  }
+
+ private:
+  static tenon_status fail(const std::string& message) { return plugin::set_message(TENON_INVALID_ARGUMENT, message); }
+  static int32_t refuse(const std::string& message) { return -fail(message); }
+  bool is_value(int32_t id) const { return id >= 0 && size_t(id) < graph_.values.size(); }
+  uint32_t current_layer() const { return graph_.n_layers ? graph_.n_layers - 1 : kNoLayer; }
+
+  int32_t add_value(const Value& value) {
+    graph_.values.push_back(value);
+    return int32_t(graph_.values.size()) - 1;
+  }
+  int32_t add_weight(Weight weight) {
+    const int32_t id = int32_t(graph_.weights.size());
+    weight_ids_[weight.name] = id;
+    graph_.weights.push_back(std::move(weight));
+    return id;
+  }
+
+  void check_shape(const std::string& name, const tenon_weight_decl& decl, const Binding& binding) {
+    const source::Tensor& t = *binding.tensor;
+    if (binding.transform == TENON_TRANSFORM_RESHAPE) return;
+    const int64_t experts = decl.n_expert ? decl.n_expert : 1;
+    const bool vector = (t.cols() == 1 || t.rows() == 1) && (decl.cols == 1 || decl.rows == 1);
+    const bool fits = t.experts() == experts && ((t.cols() == decl.cols && t.rows() == decl.rows) ||
+                                                  (vector && t.cols() * t.rows() == decl.cols * decl.rows));
+    if (!fits)
+      shapes_.push_back(fmt::format("tensor {}: shape [{}], but {} expects [{}, {}{}] ({})", t.name, fmt::join(t.dim, ", "),
+                                    architecture_, decl.cols, decl.rows,
+                                    decl.n_expert ? fmt::format(", {}", decl.n_expert) : "", name));
+  }
+
+  std::string node_name(const OpInfo& info, const Node& node) const {
+    if (!node.weight.empty()) return graph_.weights[size_t(node.weight[0])].name;
+    const std::string layer = node.layer == kNoLayer ? "" : fmt::format("blk.{}.", node.layer);
+    return fmt::format("{}{}", layer, info.name);
+  }
+
+  std::string architecture_;
+  const NameMap& names_;
+  Graph graph_;
+  std::unordered_map<std::string, int32_t> weight_ids_;
+  std::vector<std::string> missing_, shapes_;
+};
+
+// Calls a member of the Builder that `self` points to; an exception becomes a negative id or a status.
+template <auto member, typename Result, typename... Args>
+Result call(void* self, Args... args) noexcept {
+  try {
+    return (static_cast<Builder*>(self)->*member)(args...);
+  } catch (const std::exception& error) {
+    const tenon_status status = plugin::set_message(TENON_INTERNAL, error.what());
+    return std::is_same_v<Result, int32_t> ? -status : status;
+  }
+}
+
+tenon_builder table_of(Builder& builder) {
+  tenon_builder table = {};
+  table.struct_size = sizeof table, table.abi_minor = TENON_ABI_MINOR, table.self = &builder;
+  table.layer = [](void* s, uint32_t i) noexcept { return call<&Builder::layer, int32_t>(s, i); };
+  table.weight = [](void* s, const tenon_weight_decl* d) noexcept {
+    return call<&Builder::weight, int32_t, const tenon_weight_decl&>(s, *d);
+  };
+  table.has_weight = [](void* s, tenon_str n) noexcept { return call<&Builder::has_weight, int32_t>(s, n); };
+  table.constant = [](void* s, tenon_str n, const float* v, int64_t r, int64_t c) noexcept {
+    return call<&Builder::constant, int32_t>(s, n, v, r, c);
+  };
+  table.store = [](void* s, const tenon_store_decl* d) noexcept {
+    return call<&Builder::store, int32_t, const tenon_store_decl&>(s, *d);
+  };
+  table.input = [](void* s, uint32_t what) noexcept { return call<&Builder::input, int32_t>(s, what); };
+  table.view = [](void* s, int32_t v, int64_t c0, int64_t c, int64_t g, int64_t step) noexcept {
+    return call<&Builder::view_of, int32_t>(s, v, c0, c, g, step);
+  };
+  table.op = [](void* s, uint32_t op, const void* a, const int32_t* in, uint32_t ni, const int32_t* w, uint32_t nw,
+                const int32_t* st, uint32_t ns, int32_t* out, uint32_t no) noexcept {
+    return call<&Builder::op, tenon_status>(s, op, a, in, ni, w, nw, st, ns, out, no);
+  };
+  table.tap = [](void* s, int32_t v, tenon_str n) noexcept { return call<&Builder::tap, tenon_status>(s, v, n); };
+  table.logits = [](void* s, int32_t v, float cap, const int32_t* never, uint32_t n) noexcept {
+    return call<&Builder::logits, tenon_status>(s, v, cap, never, n);
+  };
+  return table;
+}
+
+}  // namespace
+
+Graph build_graph(const tenon_architecture& architecture, void* model, std::string_view entry, const NameMap& names) {
+  const std::string name(view(architecture.name));
+  Builder builder(name, names);
+  const tenon_builder table = table_of(builder);
+  plugin::check_status(architecture.build(model, {entry.data(), entry.size()}, &table),
+                       fmt::format("{}: building entry \"{}\"", name, entry));
+  return builder.take();
+}
+
+}  // namespace tenon::graph

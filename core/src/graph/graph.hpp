@@ -1,0 +1,70 @@
+// graph.hpp: an entry graph: typed values, nodes over ops, the weights and stores they use. Plain data.
+#pragma once
+
+#include <tenon/abi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tenon::graph {
+
+constexpr uint32_t kNoLayer = UINT32_MAX;
+
+// A value: rows of a domain, `cols` wide. A view names columns of another value without a copy.
+struct Value {
+  uint32_t encoding = TENON_ENC_F32, domain = TENON_DOMAIN_TOKENS;
+  int64_t cols = 0;
+  uint32_t input = 0;  // TENON_INPUT_* when the step supplies it
+  int32_t base = -1;   // viewed value; never itself a view
+  int64_t col0 = 0, groups = 1, group_step = 0;
+  bool is_view() const { return base >= 0; }
+};
+
+struct Node {
+  uint32_t op = TENON_OP_NONE;
+  std::vector<uint8_t> attr;  // the op's attribute struct, or empty
+  std::vector<int32_t> in, out, weight, store;
+  uint32_t layer = kNoLayer;
+  std::string name;
+  const void* attr_data() const { return attr.empty() ? nullptr : attr.data(); }
+  template <typename T>
+  const T& attr_as() const {
+    return *reinterpret_cast<const T*>(attr.data());
+  }
+};
+
+struct Weight {
+  std::string name;  // canonical
+  uint32_t role = TENON_ROLE_REPLICATED, flags = 0, parts = 0, n_expert = 0;
+  int64_t rows = 0, cols = 0;
+  std::vector<tenon_segment> segments;
+  std::vector<float> constant;  // given by the architecture; empty = from the files
+  bool is_constant = false;
+};
+
+struct Store {
+  uint32_t kind = 0, heads = 0, layer = kNoLayer;
+  int32_t window = 0;
+  int64_t cols_k = 0, cols_v = 0, tape_cols = 0;
+  tenon_segment cut = {};
+};
+
+struct Graph {
+  std::vector<Value> values;
+  std::vector<Node> nodes;  // in an order that respects every dependency
+  std::vector<Weight> weights;
+  std::vector<Store> stores;
+  std::map<std::string, int32_t> taps;
+  int32_t logits = -1;  // value with vocab columns, before the cap
+  float softcap = 0;
+  std::vector<int32_t> never;
+  uint32_t n_layers = 0;
+
+  int32_t base_of(int32_t value) const { return values[size_t(value)].is_view() ? values[size_t(value)].base : value; }
+};
+
+}  // namespace tenon::graph

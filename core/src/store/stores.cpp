@@ -1,0 +1,331 @@
+#include "stores.hpp"
+
+#include "plugin/registry.hpp"
+
+#include <tenon/error.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace tenon::store {
+namespace {
+
+constexpr int64_t kPage = TENON_PAGE_TOKENS;
+
+int64_t pages_for(int64_t tokens) { return (tokens + kPage - 1) / kPage; }
+
+int64_t row_bytes(const tenon_dtype& dtype, int64_t cols) {
+  if (cols % dtype.block_cols)
+    throw Error(ErrorKind::kUsage, fmt::format("cache type {}: a head of {} columns is no multiple of its block of {}",
+                                               std::string_view(dtype.name.data, dtype.name.size), cols, dtype.block_cols));
+  return cols / dtype.block_cols * dtype.block_bytes;
+}
+
+}  // namespace
+
+std::vector<tenon_store_type> store_types(const graph::Graph& graph, const StoreOptions& options) {
+  std::vector<tenon_store_type> out;
+  for (const graph::Store& store : graph.stores) {
+    tenon_store_type type = {};
+    type.struct_size = sizeof type, type.kind = store.kind, type.heads = store.heads, type.window = store.window;
+    type.layer = store.layer, type.cols_k = store.cols_k, type.cols_v = store.cols_v, type.tape_cols = store.tape_cols;
+    const bool paged = store.kind == TENON_STORE_PAGED;
+    type.dtype_k = paged ? options.dtype_k : uint32_t(TENON_DTYPE_F32);
+    type.dtype_v = paged ? options.dtype_v : uint32_t(TENON_DTYPE_F32);
+    out.push_back(type);
+  }
+  return out;
+}
+
+Stores::Stores(const graph::Graph& graph, const StoreOptions& options, const plugin::Registry& registry, program::Device device)
+    : options_(options), device_(device), types_(store_types(graph, options)) {
+  stride_ = uint32_t(pages_for(options.context) + 1);
+  for (const tenon_store_type& type : types_) {
+    if (type.kind == TENON_STORE_PAGED) {
+      add_paged(type, registry, device);
+    } else {
+      add_slots(type, device);
+      has_recurrent_ = true;
+    }
+  }
+  for (uint32_t i = options.max_sequences; i-- > 0;) free_slots_.push_back(i);
+}
+
+int32_t Stores::group_of(int32_t window) {
+  for (size_t i = 0; i < groups_.size(); ++i)
+    if (groups_[i].window == window) return int32_t(i);
+  // A windowed sequence holds the window before its oldest open row, what a step adds, and a page at each ragged end.
+  int64_t a_sequence = pages_for(options_.context) + 1;
+  if (window)
+    a_sequence = std::min(a_sequence, pages_for(window - 1) + pages_for(int64_t(options_.max_step_tokens) + TENON_DECODE_MAX_TOKENS) + 2);
+  Group group;
+  group.window = window;
+  for (int64_t i = a_sequence * options_.max_sequences; i-- > 0;) group.free.push_back(int32_t(i));
+  groups_.push_back(std::move(group));
+  return int32_t(groups_.size()) - 1;
+}
+
+void Stores::add_paged(const tenon_store_type& type, const plugin::Registry& registry, const program::Device& device) {
+  const tenon_dtype *k = registry.dtype(type.dtype_k), *v = registry.dtype(type.dtype_v);
+  if (!type.heads || type.cols_k % type.heads || type.cols_v % type.heads)
+    throw Error(ErrorKind::kRuntime, "a paged store's widths are no multiple of its heads");
+  Pool pool;
+  pool.row_bytes_k = row_bytes(*k, type.cols_k / type.heads);
+  pool.row_bytes_v = row_bytes(*v, type.cols_v / type.heads);
+  pool.value_offset = TENON_ALIGN64(pool.row_bytes_k * type.heads * kPage);
+  pool.page_bytes = pool.value_offset + TENON_ALIGN64(pool.row_bytes_v * type.heads * kPage);
+  pool.group = group_of(type.window);
+  pool.base = program::Buffer(device, uint64_t(pool.page_bytes) * groups_[size_t(pool.group)].free.size(), "K/V pages");
+  pools_.push_back(std::move(pool));
+}
+
+void Stores::add_slots(const tenon_store_type& type, const program::Device& device) {
+  Pool pool;
+  const bool conv = type.kind == TENON_STORE_CONV;
+  pool.page_bytes = TENON_ALIGN64((conv ? 2 : 1) * type.cols_k * type.cols_v * 4);
+  pool.aux_bytes = TENON_ALIGN64(2 * TENON_DECODE_MAX_TOKENS * type.tape_cols * 4);
+  pool.base = program::Buffer(device, uint64_t(pool.page_bytes) * options_.max_sequences, "recurrent state");
+  pool.aux = program::Buffer(device, uint64_t(pool.aux_bytes) * options_.max_sequences, "transaction tape");
+  pools_.push_back(std::move(pool));
+}
+
+uint64_t Stores::bytes() const {
+  uint64_t total = 0;
+  for (const Pool& pool : pools_) total += pool.base.bytes() + pool.aux.bytes();
+  return total;
+}
+
+std::vector<tenon_store> Stores::tables(const std::vector<tenon_addr>& page_tables, tenon_addr slot_table) const {
+  std::vector<tenon_store> out;
+  for (const Pool& pool : pools_) {
+    tenon_store table = {};
+    table.base = pool.base.address(), table.aux = pool.aux.address();
+    table.page_bytes = pool.page_bytes, table.value_offset = pool.value_offset, table.aux_bytes = pool.aux_bytes;
+    table.page_tokens = TENON_PAGE_TOKENS;
+    table.table = pool.group >= 0 ? page_tables[size_t(pool.group)] : slot_table;
+    table.table_stride = pool.group >= 0 ? stride_ : 1;
+    out.push_back(table);
+  }
+  return out;
+}
+
+void Stores::clear_slot(uint32_t slot) {
+  for (const Pool& pool : pools_)
+    if (pool.group < 0) device_.fill(pool.base.address() + uint64_t(pool.page_bytes) * slot, 0, uint64_t(pool.page_bytes));
+}
+
+SequenceState Stores::create() {
+  if (free_slots_.empty())
+    throw Error(ErrorKind::kCapacity, fmt::format("all {} sequences of this model are in use", options_.max_sequences));
+  SequenceState state;
+  state.slot = free_slots_.back();
+  clear_slot(state.slot);
+  free_slots_.pop_back();
+  state.pages.resize(groups_.size());
+  return state;
+}
+
+void Stores::free_page(Group& group, int32_t page) const {
+  if (page >= 0) group.free.push_back(page);
+}
+
+void Stores::drop(SequenceState& state) {
+  for (size_t g = 0; g < state.pages.size(); ++g)
+    for (int32_t page : state.pages[g]) free_page(groups_[g], page);
+  state.pages.clear();
+  free_slots_.push_back(state.slot);
+}
+
+int64_t Stores::first_reachable_page(const SequenceState& state, int32_t window) const {
+  const int64_t oldest = state.is_open ? state.base : state.length;
+  return window ? std::max<int64_t>(0, oldest - (window - 1)) / kPage : 0;
+}
+
+void Stores::reserve(SequenceState& state, int64_t n) {
+  if (state.length + n > options_.context)
+    throw Error(ErrorKind::kCapacity, fmt::format("the context holds {} tokens; {} are used and {} more were asked for",
+                                                  options_.context, state.length, n));
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const int64_t keep_from = first_reachable_page(state, groups_[g].window);
+    for (int64_t p = 0; p < std::min<int64_t>(keep_from, int64_t(state.pages[g].size())); ++p) {
+      free_page(groups_[g], state.pages[g][size_t(p)]);
+      state.pages[g][size_t(p)] = -1;
+    }
+  }
+  const int64_t wanted = pages_for(state.length + n);
+  for (size_t g = 0; g < groups_.size(); ++g)
+    if (wanted - int64_t(state.pages[g].size()) > int64_t(groups_[g].free.size()))
+      throw Error(ErrorKind::kCapacity, "no K/V page is free");
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    while (int64_t(state.pages[g].size()) < wanted) {
+      state.pages[g].push_back(groups_[g].free.back());
+      groups_[g].free.pop_back();
+    }
+  }
+}
+
+void Stores::write_table(const SequenceState& state, size_t group, std::span<int32_t> out) const {
+  const std::vector<int32_t>& pages = state.pages[group];
+  std::copy(pages.begin(), pages.end(), out.begin());
+  std::fill(out.begin() + ptrdiff_t(pages.size()), out.end(), -1);
+}
+
+void Stores::stepped(SequenceState& state, int64_t n) const {
+  state.length += n;
+  if (!has_recurrent_) return;
+  const bool replayed = state.accepted > 0;
+  const bool plain = state.tape < 0;
+  if (replayed || plain) state.half = 1 - state.half;
+  state.accepted = 0;
+  if (!plain) state.tape_rows += int32_t(n);
+}
+
+void Stores::begin(SequenceState& state) const {
+  if (state.is_open) throw Error(ErrorKind::kUsage, "a transaction is open already");
+  state.is_open = true, state.base = state.length;
+  state.tape = has_recurrent_ ? (state.accepted > 0 ? 1 - state.replay : 0) : -1;
+  state.tape_rows = 0;
+}
+
+void Stores::commit(SequenceState& state, int64_t keep) const {
+  if (!state.is_open) throw Error(ErrorKind::kUsage, "no transaction is open");
+  if (keep < 0 || keep > state.length - state.base)
+    throw Error(ErrorKind::kUsage, fmt::format("commit of {} tokens in a transaction of {}", keep, state.length - state.base));
+  state.is_open = false;
+  state.length = state.base + keep;
+  // Rows that an earlier transaction left to replay were replayed by this one's first step; without a step they still wait.
+  if (has_recurrent_ && state.tape_rows > 0) state.accepted = int32_t(keep), state.replay = state.tape;
+  state.tape = -1, state.tape_rows = 0;
+}
+
+void Stores::rollback(SequenceState& state) const { commit(state, 0); }
+
+int64_t Stores::truncate(SequenceState& state, int64_t n) {
+  if (state.is_open) throw Error(ErrorKind::kUsage, "truncate in an open transaction");
+  if (n < 0) throw Error(ErrorKind::kUsage, "truncate to a negative length");
+  n = std::min(n, state.length);
+  if (n == state.length) return n;
+  if (has_recurrent_) n = 0;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    if (!groups_[g].window) continue;
+    const auto& pages = state.pages[g];
+    const int64_t first = std::find_if(pages.begin(), pages.end(), [](int32_t p) { return p >= 0; }) - pages.begin();
+    if (first > 0 && n < first * kPage + groups_[g].window - 1) n = 0;
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    auto& pages = state.pages[g];
+    while (int64_t(pages.size()) > pages_for(n)) {
+      free_page(groups_[g], pages.back());
+      pages.pop_back();
+    }
+  }
+  if (n == 0) {
+    clear_slot(state.slot);
+    state.accepted = 0, state.half = 0;
+  }
+  state.length = n;
+  return n;
+}
+
+// Calls visit(address, bytes) for every run of live bytes, in a fixed order.
+template <typename Visit>
+void Stores::visit_live(const SequenceState& state, Visit&& visit) const {
+  for (size_t i = 0; i < pools_.size(); ++i) {
+    const Pool& pool = pools_[i];
+    const tenon_store_type& type = types_[i];
+    if (pool.group < 0) {
+      const uint64_t half = type.kind == TENON_STORE_CONV ? uint64_t(type.cols_k * type.cols_v * 4) : 0;
+      visit(pool.base.address() + uint64_t(pool.page_bytes) * state.slot + half * uint64_t(state.half),
+            uint64_t(type.cols_k * type.cols_v * 4));
+      continue;
+    }
+    const int32_t window = groups_[size_t(pool.group)].window;
+    const int64_t oldest = window ? std::max<int64_t>(0, state.length - (window - 1)) : 0;
+    for (int64_t p = oldest / kPage; p < pages_for(state.length); ++p) {
+      const int64_t first = std::max<int64_t>(0, oldest - p * kPage), last = std::min<int64_t>(kPage, state.length - p * kPage);
+      const tenon_addr page = pool.base.address() + uint64_t(pool.page_bytes) * uint64_t(state.pages[size_t(pool.group)][size_t(p)]);
+      for (uint32_t head = 0; head < type.heads; ++head) {
+        visit(page + uint64_t((head * kPage + first) * pool.row_bytes_k), uint64_t((last - first) * pool.row_bytes_k));
+        visit(page + uint64_t(pool.value_offset + (head * kPage + first) * pool.row_bytes_v), uint64_t((last - first) * pool.row_bytes_v));
+      }
+    }
+  }
+}
+
+SequenceState Stores::fork(const SequenceState& state) {
+  SequenceState copy = create();
+  const std::vector<uint8_t> bytes = save(state);
+  try {
+    restore(copy, bytes);
+  } catch (...) {
+    drop(copy);
+    throw;
+  }
+  return copy;
+}
+
+namespace {
+
+struct SavedHeader {
+  char magic[8];
+  uint64_t n_stores, bytes;
+  int64_t length;
+};
+constexpr char kMagic[8] = {'t', 'e', 'n', 'o', 'n', 's', 'q', '1'};
+
+}  // namespace
+
+std::vector<uint8_t> Stores::save(const SequenceState& state) const {
+  SavedHeader header = {{}, pools_.size(), 0, state.length};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  visit_live(state, [&](tenon_addr, uint64_t bytes) { header.bytes += bytes; });
+  std::vector<uint8_t> out(sizeof header + header.bytes);
+  std::memcpy(out.data(), &header, sizeof header);
+  uint8_t* at = out.data() + sizeof header;
+  visit_live(state, [&](tenon_addr address, uint64_t bytes) {
+    device_.download(at, address, bytes);
+    at += bytes;
+  });
+  return out;
+}
+
+void Stores::restore(SequenceState& state, std::span<const uint8_t> bytes) {
+  SavedHeader header;
+  if (bytes.size() < sizeof header) throw Error(ErrorKind::kUsage, "a saved sequence is too short");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) || header.n_stores != pools_.size() ||
+      header.bytes != bytes.size() - sizeof header || header.length < 0 || header.length > options_.context)
+    throw Error(ErrorKind::kUsage, "a saved sequence is not of this model");
+  truncate(state, 0);
+  // Windowed groups need no pages below the window, but tables count from zero.
+  SequenceState next = state;
+  next.length = header.length;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const int64_t first = first_reachable_page(next, groups_[g].window);
+    const int64_t end = pages_for(header.length);
+    if (end - first > int64_t(groups_[g].free.size())) throw Error(ErrorKind::kCapacity, "no K/V page is free");
+  }
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    const int64_t first = first_reachable_page(next, groups_[g].window);
+    for (int64_t p = 0; p < pages_for(header.length); ++p) {
+      next.pages[g].push_back(p < first ? -1 : groups_[g].free.back());
+      if (p >= first) groups_[g].free.pop_back();
+    }
+  }
+  uint64_t expected = 0;
+  visit_live(next, [&](tenon_addr, uint64_t size) { expected += size; });
+  state = next;
+  if (expected != header.bytes) {
+    truncate(state, 0);
+    throw Error(ErrorKind::kUsage, "a saved sequence does not fit this model's stores");
+  }
+  const uint8_t* at = bytes.data() + sizeof header;
+  visit_live(state, [&](tenon_addr address, uint64_t size) {
+    device_.upload(address, at, size);
+    at += size;
+  });
+}
+
+}  // namespace tenon::store
