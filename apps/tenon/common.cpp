@@ -1,10 +1,6 @@
 #include "common.hpp"
 
 #include <algorithm>
-#include <cerrno>
-#include <charconv>
-#include <cstdio>
-#include <cstring>
 
 #include "interrupt.hpp"
 
@@ -12,10 +8,6 @@ namespace tenon::launcher {
 namespace {
 
 constexpr int64_t kDefaultContext = 8192;  // what the engine takes for context = 0, where the model has as much
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
 
 Precision precision_of(const Arguments& arguments) {
   const std::string name = arguments.text("precision", "default");
@@ -84,44 +76,6 @@ void check_context(const Model& model, const Arguments& arguments, int64_t neede
   if (model.info().trained_context > 0)
     message += " (the model was trained for " + std::to_string(model.info().trained_context) + ")";
   throw Error(ErrorKind::kCapacity, message + "; --ctx-size " + std::to_string(needed) + " would hold it");
-}
-
-std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text) {
-  const bool in_file = text.starts_with('@');
-  const std::string content = in_file ? read_file(text.substr(1)) : text;
-  const std::string origin = in_file ? text.substr(1) : flag;
-  std::vector<int32_t> ids;
-  const char* cursor = content.data();
-  const char* end = cursor + content.size();
-  const auto between = [](char c) { return c == ',' || c == ' ' || c == '\n' || c == '\r' || c == '\t'; };
-  while (cursor != end) {
-    if (between(*cursor)) {
-      ++cursor;
-      continue;
-    }
-    int32_t id = 0;
-    const char* word_end = std::find_if(cursor, end, between);
-    auto [stopped, error] = std::from_chars(cursor, word_end, id);
-    if (error != std::errc() || stopped != word_end || id < 0) {
-      const std::string found(cursor, std::min<size_t>(static_cast<size_t>(word_end - cursor), 40));
-      throw Error(in_file ? ErrorKind::kFile : ErrorKind::kUsage,
-                  origin + ": expected token ids such as 1,2,3, found '" + found + "' at byte " +
-                      std::to_string(cursor - content.data()));
-    }
-    ids.push_back(id);
-    cursor = word_end;
-  }
-  return ids;
-}
-
-std::string read_file(const std::string& path) {
-  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  if (!file) throw Error(ErrorKind::kFile, path + ": " + std::strerror(errno));
-  std::string content;
-  char block[1 << 16];
-  while (size_t count = std::fread(block, 1, sizeof(block), file.get())) content.append(block, count);
-  if (std::ferror(file.get())) throw Error(ErrorKind::kFile, path + ": " + std::strerror(errno));
-  return content;
 }
 
 std::string text_or_usage_error(const Arguments& arguments, std::string_view option) {

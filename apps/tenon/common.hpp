@@ -1,4 +1,4 @@
-// common.hpp: what several verbs do: options for the engine, loading with progress, token ids from the command line.
+// common.hpp: what several verbs do: options for the engine, loading with progress, checks.
 #pragma once
 
 #include <memory>
@@ -8,6 +8,7 @@
 
 #include "arguments.hpp"
 #include "console.hpp"
+#include "token_ids.hpp"
 
 namespace tenon::launcher {
 
@@ -25,13 +26,6 @@ int64_t context_limit(const Model& model, const Arguments& arguments);
 
 // Throws Error(kCapacity) with the numbers when `needed` tokens do not fit.
 void check_context(const Model& model, const Arguments& arguments, int64_t needed, const std::string& what);
-
-// "1,2,3" (commas or white space) or "@FILE" with the same inside. Throws Error(kUsage) that names `flag`, Error(kFile)
-// for a file that cannot be read or holds something else.
-std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text);
-
-// Throws Error(kFile).
-std::string read_file(const std::string& path);
 
 std::string text_or_usage_error(const Arguments& arguments, std::string_view option);
 

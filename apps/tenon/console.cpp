@@ -24,14 +24,10 @@ void open_console() {
     // missing.
     if (open("/dev/null", O_RDONLY) < 0) return;
   }
-  auto logger = std::make_shared<spdlog::logger>("tenon", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("tenon: %v");
-  spdlog::set_default_logger(std::move(logger));
-  set_verbosity(0);
 }
 
 void set_verbosity(size_t verbosity) {
-  spdlog::set_level(verbosity == 0 ? spdlog::level::warn : verbosity == 1 ? spdlog::level::info : spdlog::level::debug);
+  if (verbosity > 0) set_log_level(verbosity == 1 ? "info" : "debug");
 }
 
 void print(std::string_view text) {

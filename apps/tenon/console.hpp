@@ -19,9 +19,9 @@ class OutputError : public Error {
   bool closed_pipe_;
 };
 
-// Opens /dev/null for a standard descriptor that the caller closed, so that no file of ours takes its number, and
-// sends log messages of the engine to standard error. `verbosity`: 0 warnings, 1 information, 2 details.
+// Opens /dev/null for a standard descriptor that the caller closed, so that no file of ours takes its number.
 void open_console();
+// How much the engine logs: 0 warnings, or what TENON_LOG says; 1 information; 2 details.
 void set_verbosity(size_t verbosity);
 
 // Writes all of `text` at once, unbuffered: what was generated is seen. Throws OutputError.

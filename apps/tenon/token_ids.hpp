@@ -1,0 +1,17 @@
+// token_ids.hpp: token ids from the command line, and whole files.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tenon::launcher {
+
+// "1,2,3" (commas or white space) or "@FILE" with the same inside. Throws Error(kUsage) that names `flag`, Error(kFile)
+// for a file that cannot be read or holds something else.
+std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text);
+
+// Throws Error(kFile).
+std::string read_file(const std::string& path);
+
+}  // namespace tenon::launcher
