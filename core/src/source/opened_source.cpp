@@ -1,0 +1,146 @@
+#include "opened_source.hpp"
+
+#include "../plugin/message.hpp"
+
+#include <tenon/error.hpp>
+
+#include <algorithm>
+
+namespace tenon::source {
+namespace {
+
+constexpr size_t kMostFiles = 65536;
+constexpr size_t kLongestFileName = 255;
+
+std::string to_string(tenon_str text) { return {text.data, size_t(text.size)}; }
+std::string directory_of(const std::string& path) { return path.substr(0, path.find_last_of('/') + 1); }
+
+// A failed call of a format, with the message that it left.
+[[noreturn]] void fail_status(tenon_status status, const std::string& what) {
+  std::string message = plugin::take_message();
+  if (message.empty()) message = plugin::status_name(status);
+  throw Error(status == TENON_OUT_OF_MEMORY ? ErrorKind::kCapacity : ErrorKind::kFile, what + ": " + message);
+}
+
+// Names of further files come from a plugin and in the end from the file: they must stay in the directory.
+void check_base_name(const std::string& name) {
+  if (!name.empty() && name.size() <= kLongestFileName && name != "." && name != ".." &&
+      name.find('/') == std::string::npos && name.find('\0') == std::string::npos) {
+    return;
+  }
+  throw Error(ErrorKind::kFile, "a part of the model has the name '" + name + "', expected a plain file name");
+}
+
+}  // namespace
+
+uint64_t Tensor::bytes() const {
+  uint64_t total = 0;
+  for (const Plane& plane : planes) total += plane.bytes;
+  return total;
+}
+
+void OpenedSource::Handle::open(const std::vector<std::unique_ptr<MappedFile>>& files) {
+  close();
+  std::vector<tenon_file*> handles;
+  for (const auto& file : files) handles.push_back(file.get());
+  plugin::take_message();
+  void* source = nullptr;
+  const tenon_status status = format_.open(format_.self, handles.data(), uint32_t(handles.size()), &source);
+  if (status != TENON_OK) fail_status(status, "model file '" + files.front()->path() + "' cannot be read");
+  source_ = source;
+}
+
+void OpenedSource::Handle::close() {
+  if (source_) format_.close(source_);
+  source_ = nullptr;
+}
+
+OpenedSource::OpenedSource(const tenon_format& format, std::unique_ptr<MappedFile> first, const plugin::Registry& registry)
+    : format_name_(to_string(format.name)), handle_(format), meta_(to_string(format.scheme)) {
+  files_.push_back(std::move(first));
+  open_set(format);
+  for (const auto& file : files_) paths_.push_back(file->path());
+  read_meta(format);
+  read_tensors(format, registry);
+}
+
+void OpenedSource::open_set(const tenon_format& format) {
+  const std::string directory = directory_of(files_.front()->path());
+  handle_.open(files_);
+  for (bool complete = false; !complete;) {
+    std::vector<std::string> wanted;
+    for (;;) {
+      tenon_str name = {};
+      const uint64_t index = files_.size() + wanted.size();
+      const tenon_status status = index < kMostFiles ? format.more(handle_.get(), uint32_t(index), &name) : TENON_CAPACITY;
+      if (status == TENON_NOT_FOUND) break;
+      if (status != TENON_OK) fail_status(status, "the parts of '" + files_.front()->path() + "'");
+      wanted.push_back(to_string(name));
+      check_base_name(wanted.back());
+    }
+    complete = wanted.empty();
+    for (const std::string& name : wanted) {
+      const bool known = std::any_of(files_.begin(), files_.end(), [&](const auto& file) { return file->base_name() == name; });
+      if (known) throw Error(ErrorKind::kFile, "the model names its part '" + name + "' twice");
+      try {
+        files_.push_back(std::make_unique<MappedFile>(directory + name));
+      } catch (const Error& error) {
+        throw Error(error.kind(), std::string(error.what()) + "; it is a part of the set that '" + files_.front()->path() +
+                                      "' belongs to, and all parts must lie in one directory");
+      }
+    }
+    if (!complete) handle_.open(files_);
+  }
+}
+
+void OpenedSource::read_meta(const tenon_format& format) {
+  for (uint64_t i = 0;; ++i) {
+    tenon_str key = {};
+    tenon_value value = {};
+    const tenon_status status = format.meta(handle_.get(), i, &key, &value);
+    if (status == TENON_NOT_FOUND) return;
+    if (status != TENON_OK) fail_status(status, "metadata of '" + paths_.front() + "'");
+    meta_.add_key({key.data, size_t(key.size)}, value);
+  }
+}
+
+void OpenedSource::read_tensors(const tenon_format& format, const plugin::Registry& registry) {
+  std::vector<FileExtent> extents;
+  for (const auto& file : files_) extents.push_back({std::string(file->base_name()), file->size()});
+  for (uint64_t i = 0;; ++i) {
+    tenon_tensor record = {};
+    const tenon_status status = format.tensor(handle_.get(), i, &record);
+    if (status == TENON_NOT_FOUND) break;
+    if (status != TENON_OK) fail_status(status, "tensors of '" + paths_.front() + "'");
+    meta_.add_tensor(checked_tensor(record, extents, registry));
+  }
+  check_tensors_apart(meta_.tensors(), extents);
+  meta_.finish();
+}
+
+uint64_t OpenedSource::file_bytes() const {
+  uint64_t total = 0;
+  for (const auto& file : files_) total += file->size();
+  return total;
+}
+
+const MappedFile& OpenedSource::file_of(const Plane& plane, uint64_t offset, uint64_t bytes) const {
+  if (plane.file < files_.size() && offset <= plane.bytes && bytes <= plane.bytes - offset &&
+      files_[plane.file]->map(plane.offset, plane.bytes)) {
+    return *files_[plane.file];
+  }
+  throw Error(ErrorKind::kFile, "bytes " + std::to_string(offset) + " and " + std::to_string(bytes) +
+                                    " more leave a plane of " + std::to_string(plane.bytes) + " bytes in '" + paths_.front() + "'");
+}
+
+const uint8_t* OpenedSource::data(const Plane& plane) const {
+  const MappedFile& file = file_of(plane, 0, plane.bytes);
+  file.check_not_shrunk(plane.offset + plane.bytes);
+  return static_cast<const uint8_t*>(file.map(plane.offset, plane.bytes));
+}
+
+void OpenedSource::drop_pages(const Plane& plane, uint64_t offset, uint64_t bytes) const {
+  file_of(plane, offset, bytes).drop_pages(plane.offset + offset, bytes);
+}
+
+}  // namespace tenon::source
