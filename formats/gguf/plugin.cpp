@@ -51,7 +51,7 @@ const tenon_format kFormat = {sizeof(tenon_format), 0,    sdk::to_str(kName), sd
 }  // namespace
 }  // namespace tenon::gguf
 
-TENON_PLUGIN("org.tenon.format.gguf", "0.1.0") {
+TENON_PLUGIN("gguf", "0.1.0") {
   tenon::gguf::register_dtypes(registrar);
   registrar.format(&tenon::gguf::kFormat);
 }

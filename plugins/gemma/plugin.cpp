@@ -1,5 +1,5 @@
 #include "gemma.hpp"
 
-TENON_PLUGIN("org.tenon.gemma", "0.1.0") {
+TENON_PLUGIN("gemma", "0.1.0") {
   tenon::sdk::register_architecture<tenon::gemma::Gemma>(registrar, {{"gemma3", {"gemma3", "gemma3_text"}}});
 }

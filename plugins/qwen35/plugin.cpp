@@ -1,5 +1,5 @@
 #include "qwen35.hpp"
 
-TENON_PLUGIN("org.tenon.qwen35", "0.1.0") {
+TENON_PLUGIN("qwen35", "0.1.0") {
   tenon::sdk::register_architecture<tenon::qwen35::Qwen35>(registrar, {{"qwen35", {"qwen3_5", "qwen3_5_text"}}});
 }

@@ -3,7 +3,7 @@
 
 #include <tenon/sdk/plugin.hpp>
 
-TENON_PLUGIN("org.tenon.cpu.block", "0.1.0") {
+TENON_PLUGIN("block", "0.1.0") {
   using tenon::block::Embed;
   using tenon::block::Linear;
   const auto linear = [&](const tenon::block::InstructionSet& set, const char* feature, int32_t priority) {
