@@ -69,8 +69,7 @@ FakeBuilder::FakeBuilder(const tenon_meta* meta) : meta_(meta) {
   table_.constant = [](void* self, tenon_str name, const float* values, int64_t rows,
                        int64_t cols) noexcept -> int32_t {
     FakeBuilder& b = of(self);
-    for (size_t i = 0; i < b.weights.size(); ++i)
-      if (b.weights[i].name == view(name)) return static_cast<int32_t>(i);
+    if (b.find(std::string(view(name)))) return -refuse("constant twice");
     tenon_weight_decl decl = {};
     decl.rows = rows, decl.cols = cols;
     b.weights.push_back({decl, std::string(view(name)), "", {}, {values, values + rows * cols}});
@@ -84,9 +83,9 @@ FakeBuilder::FakeBuilder(const tenon_meta* meta) : meta_(meta) {
   table_.view = [](void* self, int32_t value, int64_t col0, int64_t cols, int64_t groups,
                    int64_t step) noexcept -> int32_t {
     FakeBuilder& b = of(self);
-    if (value < 0 || value >= static_cast<int32_t>(b.values.size())) return refuse("view of an unknown value"), -1;
+    if (value < 0 || value >= static_cast<int32_t>(b.values.size())) return -refuse("view of an unknown value");
     if (groups < 1 || cols % groups || col0 + (groups - 1) * step + cols / groups > b.values[size_t(value)].cols)
-      return refuse("view leaves its value"), -1;
+      return -refuse("view leaves its value");
     const int32_t id = b.add_value(cols);
     b.values[size_t(id)] = {cols, value, col0, groups, step};
     return id;

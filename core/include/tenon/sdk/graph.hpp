@@ -6,6 +6,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -34,17 +35,32 @@ struct DeltaRuleOptions {
   float scale = 1.0f;  // on the query
 };
 
-// Nodes whose weights stand under one prefix.
+namespace detail {
+
+// What the nodes of one graph share.
+struct GraphState {
+  const tenon_builder* builder;
+  const Weights* weights;
+  std::map<std::string, int32_t, std::less<>> constants;  // the host takes each name once
+};
+
+// A negative id is an error; the host's are negated statuses. Its message stays in the slot.
+inline int32_t need(int32_t id) {
+  if (id < 0) throw HostFailure(id >= -TENON_INCOMPATIBLE ? -id : int32_t{TENON_INTERNAL});
+  return id;
+}
+
+}  // namespace detail
+
+// Nodes whose weights stand under one prefix. Borrows the graph's state.
 class Nodes {
  public:
-  Nodes(const tenon_builder* builder, const Weights* weights, std::string prefix)
-      : builder_(builder), weights_(weights), prefix_(std::move(prefix)) {}
+  Nodes(detail::GraphState* state, std::string prefix)
+      : state_(state), builder_(state->builder), prefix_(std::move(prefix)) {}
 
   // True if the files hold that declared weight.
   bool has(std::string_view name) const {
-    const int32_t answer = builder_->has_weight(builder_->self, to_str(full(name)));
-    if (answer < 0) throw HostFailure(TENON_CORRUPT);
-    return answer != 0;
+    return detail::need(builder_->has_weight(builder_->self, to_str(full(name)))) != 0;
   }
 
   // RMS norm over groups of `group` columns (0 = the row); the weight has `group` entries.
@@ -100,12 +116,20 @@ class Nodes {
   Value columns(Value x, int64_t col0, int64_t cols) const { return strided(x, col0, cols, 1, cols); }
   // `groups` runs of `width` columns that begin at col0, col0 + step, …, read in place.
   Value strided(Value x, int64_t col0, int64_t width, int64_t groups, int64_t step) const {
-    return {need(builder_->view(builder_->self, x.id, col0, width * groups, groups, step))};
+    return {detail::need(builder_->view(builder_->self, x.id, col0, width * groups, groups, step))};
+  }
+
+  // Id of a vector that the architecture computed; the same name is the same vector.
+  int32_t constant(const std::string& name, const std::vector<float>& values) const {
+    if (const auto known = state_->constants.find(name); known != state_->constants.end()) return known->second;
+    const auto n = static_cast<int64_t>(values.size());
+    const int32_t id = detail::need(builder_->constant(builder_->self, to_str(name), values.data(), 1, n));
+    state_->constants.emplace(name, id);
+    return id;
   }
 
   Value rope(Value x, const Rope& rope) const {
-    const int32_t table = need(builder_->constant(builder_->self, to_str(rope.name), rope.inv_freq.data(), 1,
-                                                  static_cast<int64_t>(rope.inv_freq.size())));
+    const int32_t table = constant(rope.name, rope.inv_freq);
     const tenon_rope_attr attr{sizeof attr,
                                rope.style,
                                static_cast<uint32_t>(rope.head_dim),
@@ -180,15 +204,11 @@ class Nodes {
 
   // Id of a declared weight at the host.
   int32_t weight(std::string_view name) const {
-    const tenon_weight_decl decl = weights_->at(full(name)).table();
-    return need(builder_->weight(builder_->self, &decl));
+    const tenon_weight_decl decl = state_->weights->at(full(name)).table();
+    return detail::need(builder_->weight(builder_->self, &decl));
   }
 
  protected:
-  static int32_t need(int32_t id) {
-    if (id < 0) throw HostFailure(TENON_CORRUPT);
-    return id;
-  }
   std::string full(std::string_view name) const { return prefix_ + std::string(name); }
 
   Value one(uint32_t op, const void* attr, std::initializer_list<Value> in, std::initializer_list<int32_t> weights = {},
@@ -209,8 +229,8 @@ class Nodes {
     for (size_t i = 0; i < out.size(); ++i) out[i] = {outputs[i]};
   }
 
+  detail::GraphState* state_;
   const tenon_builder* builder_;
-  const Weights* weights_;
 
  private:
   Value norm(Value x, std::initializer_list<int32_t> weights, uint32_t kind, float eps, int64_t group) const {
@@ -223,7 +243,7 @@ class Nodes {
     decl.struct_size = sizeof decl, decl.kind = kind, decl.alias = -1, decl.heads = static_cast<uint32_t>(heads);
     return decl;
   }
-  Store add_store(const tenon_store_decl& decl) const { return {need(builder_->store(builder_->self, &decl))}; }
+  Store add_store(const tenon_store_decl& decl) const { return {detail::need(builder_->store(builder_->self, &decl))}; }
 
   std::string prefix_;
 };
@@ -231,29 +251,31 @@ class Nodes {
 // Nodes of one layer; its weights stand under "blk.<i>.".
 class Block : public Nodes {
  public:
-  Block(const tenon_builder* builder, const Weights* weights, int64_t index)
-      : Nodes(builder, weights, Weights::block_prefix(index)), index_(index) {}
+  Block(detail::GraphState* state, int64_t index) : Nodes(state, Weights::block_prefix(index)), index_(index) {}
   int64_t index() const { return index_; }
 
  private:
   int64_t index_;
 };
 
-class Graph : public Nodes {
+class Graph : private detail::GraphState, public Nodes {
  public:
-  Graph(const tenon_builder* builder, const Weights* weights) : Nodes(builder, weights, "") {}
+  Graph(const tenon_builder* builder, const Weights* weights)
+      : detail::GraphState{builder, weights, {}}, Nodes(this, "") {}
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
 
   // Rows of the table for the step's tokens, times `scale`.
   Value embed(std::string_view table, float scale = 1.0f) const {
-    const Value tokens{need(builder_->input(builder_->self, TENON_INPUT_TOKENS))};
+    const Value tokens{detail::need(builder_->input(builder_->self, TENON_INPUT_TOKENS))};
     const tenon_embed_attr attr{sizeof attr, scale};
     return one(TENON_OP_EMBED, &attr, {tokens}, {weight(table)});
   }
   // Begins layer i, which x enters.
   Block layer(int64_t i, Value x) const {
-    need(builder_->layer(builder_->self, static_cast<uint32_t>(i)));
+    detail::need(builder_->layer(builder_->self, static_cast<uint32_t>(i)));
     tap(x, "hidden." + std::to_string(i));
-    return Block(builder_, weights_, i);
+    return Block(state_, i);
   }
   // The rows whose logits are wanted.
   Value select_output_rows(Value x) const { return one(TENON_OP_SELECT_ROWS, nullptr, {x}); }
