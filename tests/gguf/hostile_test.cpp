@@ -244,7 +244,7 @@ TEST(GgufHostile, RandomDamageNeverCrashes) {
         case 2: damaged.erase(at, random() % 9); break;
         default: damaged.insert(at, random() % 9, char(random())); break;
       }
-      if (damaged.empty()) damaged = "G";
+      if (damaged.empty()) damaged.push_back('G');
     }
     const OpenedSet set({{"bad.gguf", damaged}});
     if (set.status() == TENON_OK) {

@@ -1,6 +1,7 @@
 #include "opened_source.hpp"
 
 #include "../plugin/message.hpp"
+#include "printable.hpp"
 
 #include <tenon/error.hpp>
 
@@ -28,7 +29,7 @@ void check_base_name(const std::string& name) {
       name.find('/') == std::string::npos && name.find('\0') == std::string::npos) {
     return;
   }
-  throw Error(ErrorKind::kFile, "a part of the model has the name '" + name + "', expected a plain file name");
+  throw Error(ErrorKind::kFile, "a part of the model has the name '" + printable(name) + "', expected a plain file name");
 }
 
 }  // namespace

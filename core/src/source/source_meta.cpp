@@ -1,5 +1,7 @@
 #include "source_meta.hpp"
 
+#include "printable.hpp"
+
 #include <tenon/error.hpp>
 
 #include <algorithm>
@@ -8,7 +10,7 @@ namespace tenon::source {
 
 void SourceMeta::add_key(std::string_view key, const tenon_value& value) {
   const auto fail = [key](const char* message) {
-    throw Error(ErrorKind::kFile, "metadata key '" + std::string(key) + "': " + message);
+    throw Error(ErrorKind::kFile, "metadata key '" + printable(key) + "': " + message);
   };
   if (value.type < TENON_VALUE_U8 || value.type > TENON_VALUE_ARRAY) fail("the format gives a value of unknown type");
   if (value.type == TENON_VALUE_ARRAY) {

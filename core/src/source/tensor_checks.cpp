@@ -1,5 +1,7 @@
 #include "tensor_checks.hpp"
 
+#include "printable.hpp"
+
 #include <tenon/error.hpp>
 
 #include <algorithm>
@@ -11,7 +13,7 @@ namespace {
 constexpr uint32_t kMostDims = 4, kMostPlanes = 4;
 
 [[noreturn]] void fail(const std::string& tensor, const std::string& message) {
-  throw Error(ErrorKind::kFile, "tensor '" + tensor + "': " + message);
+  throw Error(ErrorKind::kFile, "tensor '" + printable(tensor) + "': " + message);
 }
 
 std::vector<int64_t> checked_dims(const std::string& tensor, const int64_t (&dim)[4], uint32_t n_dim) {
@@ -109,7 +111,7 @@ void check_tensors_apart(const std::vector<Tensor>& tensors, std::span<const Fil
     const Plane &left = *ranges[i - 1].plane, &right = *ranges[i].plane;
     if (left.file != right.file || left.offset + left.bytes <= right.offset) continue;
     fail(ranges[i].tensor->name, "begins at byte " + std::to_string(right.offset) + " of '" + files[right.file].name +
-                                     "', inside tensor '" + ranges[i - 1].tensor->name + "'");
+                                     "', inside tensor '" + printable(ranges[i - 1].tensor->name) + "'");
   }
 }
 
