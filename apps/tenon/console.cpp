@@ -1,8 +1,6 @@
 #include "console.hpp"
 
 #include <fcntl.h>
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
 #include <unistd.h>
 
 #include <algorithm>

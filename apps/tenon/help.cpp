@@ -41,10 +41,11 @@ void option_entry(std::ostream& out, const OptionSpec& option) {
   if (!option.argument.empty()) left += " " + std::string(option.argument);
   std::string text(option.help);
   if (!option.refusal.empty()) {
-    text += option.served.empty() ? " (" : " (only " + std::string(option.served) + ": ";
-    text += std::string(option.refusal) + ")";
+    text.append(" (");
+    if (!option.served.empty()) text.append("only ").append(option.served).append(": ");
+    text.append(option.refusal).append(")");
   }
-  if (option.name != "help") text += " [" + environment_name(option) + "]";
+  if (option.name != "help") text.append(" [").append(environment_name(option)).append("]");
   entry(out, left, text);
 }
 
