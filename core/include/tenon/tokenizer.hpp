@@ -46,6 +46,8 @@ class Tokenizer {
   virtual bool ends_generation(int32_t id) const = 0;
   virtual std::span<const int32_t> suppressed() const = 0;  // never to be sampled
   virtual std::string_view kind() const = 0;                // "spm", "bpe/qwen35", "gemma4"
+  // What the user should know about the vocabulary (no pre-tokenizer named, tokens spelled alike); "" = nothing.
+  virtual std::string_view warning() const = 0;
 };
 
 // From `tokenizer.ggml.*`. Throws Error(kFile) naming the key for a vocabulary that is malformed or of an unknown kind.
