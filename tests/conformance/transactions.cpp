@@ -29,7 +29,7 @@ void commit(Sequence& s, Random& random) {
 
 StateOp conv_op(uint32_t channels, uint32_t taps, uint64_t seed) {
   StateOp op;
-  op.op = TENON_OP_SHORT_CONV, op.in_cols = {channels}, op.out_cols = channels;
+  op.op = TENON_OP_SHORT_CONV, op.in_cols = {channels}, op.in_groups = {2}, op.out_cols = channels;
   op.base = [=](Step step) {
     OpCase c(TENON_OP_SHORT_CONV, tenon_short_conv_attr{sizeof(tenon_short_conv_attr), taps, TENON_ACT_SILU, 0},
              std::move(step));
@@ -46,6 +46,7 @@ StateOp delta_op(uint32_t key_heads, uint32_t value_heads, uint32_t key_dim, uin
   op.op = TENON_OP_GATED_DELTA_RULE;
   const int64_t keys = int64_t(key_heads) * key_dim, values = int64_t(value_heads) * value_dim;
   op.in_cols = {keys, keys, values, value_heads, value_heads}, op.out_cols = values;
+  op.in_groups = {key_heads, 1, value_heads, 1, value_heads};
   op.base = [=](Step step) {
     tenon_gated_delta_rule_attr attr = {};
     attr.struct_size = sizeof attr, attr.key_heads = key_heads, attr.value_heads = value_heads;
@@ -93,8 +94,7 @@ std::vector<std::vector<float>> Player::step(const std::vector<SeqRows>& parts,
     std::vector<float> values;
     for (const auto& sequence : tokens)
       for (const Token& token : sequence) values.insert(values.end(), token[i].begin(), token[i].end());
-    // The first input is a strided view where its columns allow: q or x is a slice of a wider row.
-    const int64_t groups = op_.in_cols[i] % 2 == 0 && i != 1 ? 2 : 1;
+    const int64_t groups = op_.in_groups[i];
     c.strided(c.step.n_rows, op_.in_cols[i], std::move(values), groups, 16, groups > 1 ? 16 : 0);
   }
   c.store(store_);

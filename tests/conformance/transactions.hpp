@@ -12,7 +12,8 @@ namespace tenon::testing {
 // What to play: an op whose store is a state.
 struct StateOp {
   uint32_t op = 0;
-  std::vector<int64_t> in_cols;  // columns of each input
+  std::vector<int64_t> in_cols;    // columns of each input
+  std::vector<int64_t> in_groups;  // of the strided view that each input is
   int64_t out_cols = 0;
   // A case without inputs: attributes, weights, output.
   std::function<OpCase(Step)> base;

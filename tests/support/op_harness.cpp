@@ -364,6 +364,13 @@ RunResult run_reference(const OpCase& op_case) {
   return run_op(Kit::instance().kernel(reference_name(op_case.op)), op_case);
 }
 
+bool machine_has(const std::string& features) {
+  const std::vector<std::string> wanted = words(features);
+  return std::all_of(wanted.begin(), wanted.end(), [](const std::string& w) {
+    return std::find(machine_features().begin(), machine_features().end(), w) != machine_features().end();
+  });
+}
+
 RunResult offer_of(const tenon_kernel& kernel, const OpCase& op_case) {
   Bound bound(kernel, op_case, {});
   bound.accept();

@@ -103,6 +103,9 @@ RunResult run_op(const tenon_kernel& kernel, const OpCase& op_case, const RunOpt
 // The reference's kernel of the same op on the operands as `like` had them encoded. Needs the reference plugin loaded.
 RunResult run_reference(const OpCase& op_case, const RunResult& like);
 RunResult run_reference(const OpCase& op_case);
+// True if the machine has all of the features, separated by spaces and named as backends/cpu names them. A kernel that
+// needs one that is not there is refused.
+bool machine_has(const std::string& features);
 // accept() alone.
 RunResult offer_of(const tenon_kernel& kernel, const OpCase& op_case);
 
