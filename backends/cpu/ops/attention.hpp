@@ -1,0 +1,87 @@
+// attention.hpp: what both phases of attention share: the keys that a row sees, tiles of 64 keys as f32, and the running
+// softmax. A tile is a page, so its borders are absolute key positions, whatever the chunking and the company of a row.
+// For sources built once an instruction set.
+#pragma once
+
+#include "pages.hpp"
+#include "product.hpp"
+#include "vec_math.hpp"
+
+namespace tenon::cpu::TENON_ISA {
+namespace {
+
+constexpr int64_t kTile = TENON_PAGE_TOKENS;
+
+// First key that a row at `index` sees.
+TENON_INLINE int64_t first_key(const tenon_attention_attr* attr, int64_t index) {
+  if (attr->window <= 0) return 0;
+  return larger(0, index - attr->window + 1);
+}
+
+// `rows` rows of `cols` from a store's page as f32: in place where they are f32 already, else in `buffer`. Null when the
+// dtype's record fails.
+TENON_INLINE const float* as_f32(const OpPlan* plan, int which, const uint8_t* page, int64_t rows, int64_t cols,
+                                 float* buffer) {
+  const int64_t n = rows * cols;
+  switch (plan->dtype_id[which]) {
+    case TENON_DTYPE_F32: return reinterpret_cast<const float*>(page);
+    case TENON_DTYPE_F16: {
+      const uint16_t* p = reinterpret_cast<const uint16_t*>(page);
+      for (int64_t i = 0; i < n; i += kLanes) store(buffer + i, load_f16(p + i));
+      return buffer;
+    }
+    case TENON_DTYPE_BF16: {
+      const uint16_t* p = reinterpret_cast<const uint16_t*>(page);
+      for (int64_t i = 0; i < n; i += kLanes) store(buffer + i, load_bf16(p + i));
+      return buffer;
+    }
+    default: {
+      const tenon_dtype* record = plan->dtype[which];
+      const tenon_weight w = row_as_weight(plan->dtype_id[which], page, row_bytes_of(record, cols), rows, cols);
+      return record->decode(&w, 0, rows, buffer) == TENON_OK ? buffer : nullptr;
+    }
+  }
+}
+
+TENON_INLINE int64_t lanes_before(int64_t key, int64_t vector) {
+  return larger(0, smaller(kLanes, key - vector * kLanes));
+}
+
+// The running softmax of one row over one tile. `score` holds raw products of vectors [v0, v1) of the tile's keys and
+// leaves as weights, 0 for keys outside [lo, hi). Answers the factor for what was summed before.
+struct Running {
+  float top, total;
+};
+TENON_INLINE float soften(const tenon_attention_attr* attr, float* score, int64_t v0, int64_t v1, int64_t lo,
+                          int64_t hi, Running* run) {
+  if (hi <= lo) {  // wholly masked: the row stays as it is, bit for bit
+    for (int64_t v = v0; v < v1; ++v) store(score + v * kLanes, zero());
+    return 1.0f;
+  }
+  const F none = splat(-__builtin_inff()), factor = splat(attr->scale);
+  F top = none;
+  for (int64_t v = v0; v < v1; ++v) {
+    F s = load(score + v * kLanes) * factor;
+    if (attr->softcap > 0) s = splat(attr->softcap) * tanh(s / splat(attr->softcap));
+    s = select(first(lanes_before(hi, v)), s, none);
+    s = select(first(lanes_before(lo, v)), none, s);
+    store(score + v * kLanes, s);
+    top = max2(s, top);
+  }
+  const float tile_top = largest(top), next = tile_top > run->top ? tile_top : run->top;
+  const F base = splat(next);
+  F total = zero();
+  for (int64_t v = v0; v < v1; ++v) {
+    const F p = exp(load(score + v * kLanes) - base);
+    store(score + v * kLanes, p);
+    total = total + p;
+  }
+  float old[kLanes];
+  store(old, exp(splat(run->top - next)));
+  run->total = run->total * old[0] + sum(total);
+  run->top = next;
+  return old[0];
+}
+
+}  // namespace
+}  // namespace tenon::cpu::TENON_ISA

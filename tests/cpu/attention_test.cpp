@@ -1,0 +1,225 @@
+// kv_write and attention: stores of every dtype, windows, grouped heads, many sequences; chunks, company and workers
+// change nothing; what a row does not see cannot reach it.
+#include <cmath>
+#include <limits>
+
+#include "cpu_kernels.hpp"
+
+namespace tenon::testing {
+namespace {
+
+struct Shape {
+  uint32_t heads = 4, kv_heads = 1, dim = 64, dim_v = 64;
+  int32_t window = 0;
+  float softcap = 0;
+  std::string dtype_k = "f16", dtype_v = "f16";
+};
+
+tenon_attention_attr attr_of(const Shape& s) {
+  tenon_attention_attr attr = {};
+  attr.struct_size = sizeof attr, attr.heads = s.heads, attr.kv_heads = s.kv_heads;
+  attr.head_dim = s.dim, attr.head_dim_v = s.dim_v, attr.window = s.window;
+  attr.scale = 1 / std::sqrt(float(s.dim)), attr.softcap = s.softcap;
+  return attr;
+}
+
+// A store in which sequence q holds positions 0 … lengths[q] - 1; everything else is NaN.
+Store filled(const Shape& s, const std::vector<int32_t>& lengths) {
+  int32_t longest = 1;
+  for (const int32_t n : lengths) longest = std::max(longest, n);
+  Store store = Store::paged(s.kv_heads, s.dim, s.dim_v, s.dtype_k, s.dtype_v, uint32_t(lengths.size()), longest, s.window);
+  for (uint32_t q = 0; q < lengths.size(); ++q)
+    for (int32_t p = 0; p < lengths[q]; ++p) {
+      Random random(uint64_t(q) * 100000 + uint64_t(p) + 1);
+      const auto k = random.normals(s.kv_heads * s.dim), v = random.normals(s.kv_heads * s.dim_v);
+      store.put(q, p, k.data(), v.data());
+    }
+  return store;
+}
+
+// Queries of (sequence, position), the same whatever step they come in.
+std::vector<float> queries(const Step& step, const Shape& s) {
+  std::vector<float> out;
+  for (uint32_t r = 0; r < step.rows(); ++r) {
+    const auto q = Random(uint64_t(step.seq[r]) * 777777 + uint64_t(step.index[r])).normals(s.heads * s.dim, 2);
+    out.insert(out.end(), q.begin(), q.end());
+  }
+  return out;
+}
+
+OpCase attention(const Shape& s, const Step& step, const Store& store, uint32_t phase) {
+  OpCase c(TENON_OP_ATTENTION, attr_of(s), step);
+  const int64_t cols = int64_t(s.heads) * s.dim;
+  c.strided(step.rows(), cols, queries(step, s), s.heads, 16, 32).store(store).output(int64_t(s.heads) * s.dim_v);
+  c.phase(phase);
+  return c;
+}
+
+void expect_like_reference(const Shape& s, const std::vector<SeqRows>& sequences, uint32_t phase) {
+  std::vector<int32_t> lengths;
+  for (const SeqRows& q : sequences) lengths.push_back(q.past + q.rows);
+  const OpCase c = attention(s, Step(sequences), filled(s, lengths), phase);
+  for (const tenon_kernel* kernel : variants("attention")) {
+    const RunResult one = run_op(*kernel, c);
+    ASSERT_TRUE(one.accepted) << one.why_not;
+    const Difference d = compare(one.out[0], run_reference(c, one).out[0]);
+    EXPECT_TRUE(d.comparable && d.relative_rms < 1e-6) << name_of(*kernel) << ", phase " << phase << ": " << d.text();
+    for (const uint32_t workers : {2u, 3u, 7u}) {
+      const RunResult many = run_op(*kernel, c, {.workers = workers});
+      EXPECT_TRUE(equal_bits(many.out[0], one.out[0])) << name_of(*kernel) << ", workers " << workers;
+    }
+  }
+}
+
+TEST(CpuAttention, AgreesWithTheReferenceForManyShapes) {
+  const Shape shapes[] = {
+      {},
+      {.heads = 4, .kv_heads = 4, .dim = 80, .dim_v = 48},
+      {.heads = 6, .kv_heads = 2, .dim = 96, .dim_v = 96, .window = 70},
+      {.heads = 5, .kv_heads = 1, .dim = 256, .dim_v = 256, .window = 512},
+      {.heads = 8, .kv_heads = 1, .dim = 128, .dim_v = 128, .softcap = 5, .dtype_k = "bf16", .dtype_v = "f32"},
+      {.heads = 2, .kv_heads = 1, .dim = 512, .dim_v = 512, .dtype_k = "f32", .dtype_v = "bf16"},
+      {.heads = 2, .kv_heads = 2, .dim = 192, .dim_v = 128, .window = 1},
+  };
+  for (const Shape& s : shapes) {
+    SCOPED_TRACE("heads " + std::to_string(s.heads) + ", dim " + std::to_string(s.dim));
+    expect_like_reference(s, {{0, 1}, {63, 1}, {64, 5}, {200, 15}, {600, 2}}, TENON_PHASE_DECODE);
+    expect_like_reference(s, {{0, 70}, {64, 16}, {300, 33}}, TENON_PHASE_PREFILL);
+  }
+}
+
+// Every query of a sequence, through steps of the given sizes.
+std::vector<float> in_steps(const tenon_kernel& kernel, const Shape& s, const Store& store, int32_t past,
+                            const std::vector<int32_t>& sizes, uint32_t phase, uint32_t workers) {
+  std::vector<float> out;
+  for (const int32_t n : sizes) {
+    const RunResult got = run_op(kernel, attention(s, Step({{past, n}}), store, phase), {.workers = workers});
+    out.insert(out.end(), got.out[0].begin(), got.out[0].end());
+    past += n;
+  }
+  return out;
+}
+
+TEST(CpuAttention, PrefillGivesTheSameBitsForEveryChunking) {
+  for (const Shape& s : {Shape{.dim = 128, .dim_v = 128}, Shape{.heads = 3, .kv_heads = 3, .window = 100}}) {
+    const Store store = filled(s, {320});
+    for (const tenon_kernel* kernel : variants("attention")) {
+      const auto whole = in_steps(*kernel, s, store, 0, {320}, TENON_PHASE_PREFILL, 1);
+      for (const std::vector<int32_t>& sizes :
+           {std::vector<int32_t>{64, 64, 64, 64, 64}, {128, 192}, {256, 64}, {304, 16}}) {
+        EXPECT_TRUE(equal_bits(in_steps(*kernel, s, store, 0, sizes, TENON_PHASE_PREFILL, 2), whole)) << name_of(*kernel);
+      }
+    }
+  }
+}
+
+TEST(CpuAttention, DecodeGivesTheSameBitsForEveryGrouping) {
+  for (const Shape& s : {Shape{.dim = 128, .dim_v = 128}, Shape{.heads = 3, .kv_heads = 3, .window = 50}}) {
+    const Store store = filled(s, {130});
+    for (const tenon_kernel* kernel : variants("attention")) {
+      const auto single = in_steps(*kernel, s, store, 100, std::vector<int32_t>(30, 1), TENON_PHASE_DECODE, 1);
+      for (const int32_t width : {2, 3, 5, 6, 10, 15}) {
+        const std::vector<int32_t> sizes(size_t(30 / width), width);
+        EXPECT_TRUE(equal_bits(in_steps(*kernel, s, store, 100, sizes, TENON_PHASE_DECODE, 2), single))
+            << name_of(*kernel) << ", width " << width;
+      }
+    }
+  }
+}
+
+TEST(CpuAttention, CompanyChangesNothing) {
+  const Shape s{.window = 90};
+  for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) {
+    const int32_t rows = phase == TENON_PHASE_DECODE ? 5 : 40;
+    const Store store = filled(s, {100 + rows, 17 + rows, 250});
+    for (const tenon_kernel* kernel : variants("attention")) {
+      const RunResult alone = run_op(*kernel, attention(s, Step({{100, rows}}), store, phase));
+      const RunResult company = run_op(*kernel, attention(s, Step({{100, rows}, {17, rows}, {235, 15}}), store, phase));
+      EXPECT_TRUE(equal_bits(alone.out[0], {company.out[0].data(), alone.out[0].size()})) << name_of(*kernel);
+    }
+  }
+}
+
+// A later row's K and V are NaN: earlier rows of the same step and of other sequences keep their bits.
+TEST(CpuAttention, ARowThatIsNotFiniteReachesNoRowThatDoesNotSeeIt) {
+  const Shape s{.heads = 2, .kv_heads = 1};
+  for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) {
+    const int32_t rows = phase == TENON_PHASE_DECODE ? 8 : 48, bad = 20 + rows / 2;
+    const Store store = filled(s, {20 + rows, 90});
+    Store poisoned = store;
+    const std::vector<float> nan(s.dim, std::numeric_limits<float>::quiet_NaN());
+    poisoned.put(0, bad, nan.data(), nan.data());
+    for (const tenon_kernel* kernel : variants("attention")) {
+      const Step step({{20, rows}, {75, 15}});
+      const RunResult clean = run_op(*kernel, attention(s, step, store, phase));
+      const RunResult got = run_op(*kernel, attention(s, step, poisoned, phase));
+      const size_t cols = s.heads * s.dim_v;
+      for (uint32_t r = 0; r < step.rows(); ++r) {
+        const std::span<const float> a(clean.out[0].data() + r * cols, cols), b(got.out[0].data() + r * cols, cols);
+        const bool sees = step.seq[r] == 0 && step.index[r] >= bad;
+        if (sees) {
+          EXPECT_TRUE(std::isnan(b[0])) << name_of(*kernel) << ", row " << r;
+        } else {
+          EXPECT_TRUE(equal_bits(a, b)) << name_of(*kernel) << ", row " << r;
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuAttention, PagesBeforeTheWindowMayBeGone) {
+  const Shape s{.window = 64};
+  for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) {
+    const int32_t rows = phase == TENON_PHASE_DECODE ? 4 : 64;
+    const Store store = filled(s, {256 + rows});
+    Store given = store;
+    for (uint32_t page = 0; page < 3; ++page) given.give_back(0, page);
+    for (const tenon_kernel* kernel : variants("attention")) {
+      const RunResult want = run_op(*kernel, attention(s, Step({{256, rows}}), store, phase));
+      const RunResult got = run_op(*kernel, attention(s, Step({{256, rows}}), given, phase));
+      EXPECT_TRUE(equal_bits(got.out[0], want.out[0])) << name_of(*kernel);
+      given.give_back(0, 3);
+      EXPECT_THROW(run_op(*kernel, attention(s, Step({{256, rows}}), given, phase)), std::runtime_error);
+      given = store;
+      for (uint32_t page = 0; page < 3; ++page) given.give_back(0, page);
+    }
+  }
+}
+
+TEST(CpuAttention, RefusesWithReasons) {
+  load_plugins();
+  const tenon_kernel& kernel = Kit::instance().kernel("cpu.attention.portable");
+  const Shape odd{.dim = 40, .dim_v = 40};
+  EXPECT_FALSE(offer_of(kernel, attention(odd, Step({{0, 1}}), filled(odd, {1}), TENON_PHASE_DECODE)).accepted);
+  const Shape plain;
+  OpCase spans = attention(plain, Step({{0, 1}}), filled(plain, {1}), TENON_PHASE_DECODE);
+  tenon_attention_attr attr = attr_of(plain);
+  attr.span_mask = 1;
+  std::memcpy(spans.attr.data(), &attr, sizeof attr);
+  const RunResult refused = offer_of(kernel, spans);
+  EXPECT_FALSE(refused.accepted);
+  EXPECT_NE(refused.why_not.find("span"), std::string::npos);
+}
+
+TEST(CpuKvWrite, WritesWhatTheReferenceWrites) {
+  for (const char* dtype : {"f32", "f16", "bf16"}) {
+    for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) {
+      const Step step({{62, 5}, {0, 1}, {130, 15}});
+      const tenon_kv_write_attr attr = {sizeof attr, 3, 40, 24};
+      OpCase c(TENON_OP_KV_WRITE, attr, step);
+      c.strided(step.rows(), 120, rows_of(step.rows(), 120, 1), 3, 8, 40).input(step.rows(), 72, rows_of(step.rows(), 72, 2));
+      c.store(Store::paged(3, 40, 24, dtype, dtype, 3, 145)).phase(phase);
+      const RunResult want = run_reference(c);
+      for (const tenon_kernel* kernel : variants("kv_write")) {
+        for (const uint32_t workers : {1u, 2u, 7u}) {
+          const RunResult got = run_op(*kernel, c, {.workers = workers});
+          ASSERT_TRUE(got.accepted) << got.why_not;
+          EXPECT_EQ(got.stores[0].base, want.stores[0].base) << name_of(*kernel) << ", workers " << workers;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tenon::testing
