@@ -1,12 +1,11 @@
 // cursor.hpp: reads a file's begin step by step. Every failure names the file, the field and the byte.
 #pragma once
 
-#include <tenon/sdk/base.hpp>
-
 #include <cstdint>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <tenon/sdk/base.hpp>
 
 namespace tenon::gguf {
 

@@ -1,11 +1,11 @@
 #include "gguf_file.hpp"
 
+#include <algorithm>
+#include <unordered_map>
+
 #include "cursor.hpp"
 #include "meta_parser.hpp"
 #include "types.hpp"
-
-#include <algorithm>
-#include <unordered_map>
 
 namespace tenon::gguf {
 namespace {
@@ -27,13 +27,14 @@ void read_header(Cursor& cursor) {
   const auto version = cursor.number<uint32_t>([] { return std::string("version"); });
   if (version == 2 || version == 3) return;
   if (version != 0 && (version & 0xffffu) == 0) {
-    fail_at(cursor.file(), "version", 4, sdk::text("the file is big-endian (version %u with its bytes turned round); only "
-                                                   "little-endian files are read, convert the model again",
-                                                   __builtin_bswap32(version)),
+    fail_at(cursor.file(), "version", 4,
+            sdk::text("the file is big-endian (version %u with its bytes turned round); only "
+                      "little-endian files are read, convert the model again",
+                      __builtin_bswap32(version)),
             TENON_UNSUPPORTED);
   }
-  fail_at(cursor.file(), "version", 4, sdk::text("GGUF version %u is not supported, expected 2 or 3; convert the model again",
-                                                 version),
+  fail_at(cursor.file(), "version", 4,
+          sdk::text("GGUF version %u is not supported, expected 2 or 3; convert the model again", version),
           TENON_UNSUPPORTED);
 }
 
@@ -46,8 +47,9 @@ uint64_t read_count(Cursor& cursor, const char* name) {
 
 void check_count(const Cursor& cursor, const char* name, uint64_t at, uint64_t count, uint64_t shortest) {
   if (count <= cursor.remaining() / shortest) return;
-  fail_at(cursor.file(), name, at, sdk::text("%llu of at least %llu bytes each do not fit into the %llu bytes that remain",
-                                             ull(count), ull(shortest), ull(cursor.remaining())));
+  fail_at(cursor.file(), name, at,
+          sdk::text("%llu of at least %llu bytes each do not fit into the %llu bytes that remain", ull(count),
+                    ull(shortest), ull(cursor.remaining())));
 }
 
 // Dimensions and the number of bytes they mean.
@@ -69,7 +71,8 @@ void read_dims(Cursor& cursor, TensorInfo& tensor) {
       fail_at(cursor.file(), field(), dim_at, sdk::text("%lld, expected at least 1", (long long)tensor.dim[i]));
     }
     if (__builtin_mul_overflow(elements, uint64_t(tensor.dim[i]), &elements) || elements > uint64_t(INT64_MAX)) {
-      fail_at(cursor.file(), field(), dim_at, sdk::text("%lld makes more than 2^63 elements", (long long)tensor.dim[i]));
+      fail_at(cursor.file(), field(), dim_at,
+              sdk::text("%lld makes more than 2^63 elements", (long long)tensor.dim[i]));
     }
   }
 }
@@ -79,7 +82,8 @@ void read_type(Cursor& cursor, TensorInfo& tensor) {
   const uint64_t at = cursor.offset();
   const auto number = cursor.number<uint32_t>([&] { return field; });
   const TensorType* type = tensor_type(number);
-  if (!type) fail_at(cursor.file(), field, at, sdk::text("%u is no tensor type of the format", number), TENON_UNSUPPORTED);
+  if (!type)
+    fail_at(cursor.file(), field, at, sdk::text("%u is no tensor type of the format", number), TENON_UNSUPPORTED);
   if (type->refusal) {
     fail_at(cursor.file(), field, at, sdk::text("%s (%u) is not served: %s", type->name, number, type->refusal),
             TENON_UNSUPPORTED);
@@ -87,8 +91,8 @@ void read_type(Cursor& cursor, TensorInfo& tensor) {
   tensor.dtype = type->dtype;
   if (tensor.dim[0] % type->block_cols != 0) {
     fail_at(cursor.file(), "tensor " + quoted(tensor.name) + " dim[0]", at,
-            sdk::text("%lld columns are no multiple of the block of %s, which is %u", (long long)tensor.dim[0], type->name,
-                      type->block_cols));
+            sdk::text("%lld columns are no multiple of the block of %s, which is %u", (long long)tensor.dim[0],
+                      type->name, type->block_cols));
   }
   uint64_t bytes = uint64_t(tensor.dim[0] / type->block_cols);
   bool overflow = __builtin_mul_overflow(bytes, uint64_t(type->block_bytes), &bytes);
@@ -108,8 +112,8 @@ std::vector<TensorInfo> read_tensors(Cursor& cursor, uint64_t count, uint64_t al
     check_name(cursor, tensor.name, field(), tensor.info_offset, kLongestTensorName);
     const auto [first, fresh] = seen.emplace(tensor.name, tensor.info_offset);
     if (!fresh) {
-      fail_at(cursor.file(), field(), tensor.info_offset, quoted(tensor.name) + " stands in the file twice, first at byte " +
-                                                              std::to_string(first->second));
+      fail_at(cursor.file(), field(), tensor.info_offset,
+              quoted(tensor.name) + " stands in the file twice, first at byte " + std::to_string(first->second));
     }
     read_dims(cursor, tensor);
     read_type(cursor, tensor);
@@ -134,9 +138,10 @@ void place_tensors(const Cursor& cursor, std::vector<TensorInfo>& tensors, uint6
   for (TensorInfo& tensor : tensors) {
     if (tensor.offset > available || tensor.bytes > available - tensor.offset) {
       fail_at(cursor.file(), "tensor " + quoted(tensor.name) + " data", tensor.info_offset,
-              sdk::text("%llu bytes from %llu of the data leave it: the data begins at byte %llu and has %llu bytes (is the "
-                        "file complete?)",
-                        ull(tensor.bytes), ull(tensor.offset), ull(data_begin), ull(available)));
+              sdk::text(
+                  "%llu bytes from %llu of the data leave it: the data begins at byte %llu and has %llu bytes (is the "
+                  "file complete?)",
+                  ull(tensor.bytes), ull(tensor.offset), ull(data_begin), ull(available)));
     }
     tensor.offset += data_begin;
     order.push_back(&tensor);
@@ -188,7 +193,8 @@ int64_t GgufFile::integer(std::string_view key, int64_t fallback, int64_t low, i
   }
   const int64_t value = entry->value.integer;
   if (value < low || value > high) {
-    fail_at(name_, field, entry->offset, sdk::text("%lld, expected %lld to %lld", (long long)value, (long long)low, (long long)high));
+    fail_at(name_, field, entry->offset,
+            sdk::text("%lld, expected %lld to %lld", (long long)value, (long long)low, (long long)high));
   }
   return value;
 }

@@ -1,13 +1,13 @@
 // gguf_file.hpp: one parsed GGUF file (version 2 or 3, little endian). Layout, as its specification gives it:
-//   "GGUF", u32 version, i64 tensors, i64 keys; the keys; the tensor infos; zeros up to a multiple of the alignment; data.
+//   "GGUF", u32 version, i64 tensors, i64 keys; the keys; the tensor infos; zeros up to a multiple of the alignment;
+//   data.
 #pragma once
-
-#include <tenon/sdk/base.hpp>
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <tenon/sdk/base.hpp>
 #include <vector>
 
 namespace tenon::gguf {
@@ -26,7 +26,8 @@ struct TensorInfo {
   uint64_t info_offset;
 };
 
-// Memory in use stays within a small multiple of the bytes that were read: no count is trusted before its bytes were seen.
+// Memory in use stays within a small multiple of the bytes that were read: no count is trusted before its bytes were
+// seen.
 class GgufFile {
  public:
   // Parses and checks everything. `data` must outlive the object. Throws CORRUPT or UNSUPPORTED, naming field and byte.

@@ -16,10 +16,10 @@ struct ValueType {
 
 // Indexed by GGUF's own numbers.
 constexpr ValueType kValueTypes[] = {
-    {TENON_VALUE_U8, 1, "u8"},         {TENON_VALUE_I8, 1, "i8"},       {TENON_VALUE_U16, 2, "u16"},
-    {TENON_VALUE_I16, 2, "i16"},       {TENON_VALUE_U32, 4, "u32"},     {TENON_VALUE_I32, 4, "i32"},
-    {TENON_VALUE_F32, 4, "f32"},       {TENON_VALUE_BOOL, 1, "bool"},   {TENON_VALUE_STRING, 0, "string"},
-    {TENON_VALUE_ARRAY, 0, "array"},   {TENON_VALUE_U64, 8, "u64"},     {TENON_VALUE_I64, 8, "i64"},
+    {TENON_VALUE_U8, 1, "u8"},       {TENON_VALUE_I8, 1, "i8"},     {TENON_VALUE_U16, 2, "u16"},
+    {TENON_VALUE_I16, 2, "i16"},     {TENON_VALUE_U32, 4, "u32"},   {TENON_VALUE_I32, 4, "i32"},
+    {TENON_VALUE_F32, 4, "f32"},     {TENON_VALUE_BOOL, 1, "bool"}, {TENON_VALUE_STRING, 0, "string"},
+    {TENON_VALUE_ARRAY, 0, "array"}, {TENON_VALUE_U64, 8, "u64"},   {TENON_VALUE_I64, 8, "i64"},
     {TENON_VALUE_F64, 8, "f64"},
 };
 constexpr uint32_t kValueTypeCount = sizeof kValueTypes / sizeof *kValueTypes;
@@ -33,18 +33,39 @@ T value_of(const uint8_t* bytes) {
 
 void set_number(tenon_value& value, const uint8_t* bytes) {
   switch (value.type) {
-    case TENON_VALUE_U8: value.integer = value_of<uint8_t>(bytes); break;
-    case TENON_VALUE_I8: value.integer = value_of<int8_t>(bytes); break;
-    case TENON_VALUE_U16: value.integer = value_of<uint16_t>(bytes); break;
-    case TENON_VALUE_I16: value.integer = value_of<int16_t>(bytes); break;
-    case TENON_VALUE_U32: value.integer = value_of<uint32_t>(bytes); break;
-    case TENON_VALUE_I32: value.integer = value_of<int32_t>(bytes); break;
+    case TENON_VALUE_U8:
+      value.integer = value_of<uint8_t>(bytes);
+      break;
+    case TENON_VALUE_I8:
+      value.integer = value_of<int8_t>(bytes);
+      break;
+    case TENON_VALUE_U16:
+      value.integer = value_of<uint16_t>(bytes);
+      break;
+    case TENON_VALUE_I16:
+      value.integer = value_of<int16_t>(bytes);
+      break;
+    case TENON_VALUE_U32:
+      value.integer = value_of<uint32_t>(bytes);
+      break;
+    case TENON_VALUE_I32:
+      value.integer = value_of<int32_t>(bytes);
+      break;
     case TENON_VALUE_U64:
-    case TENON_VALUE_I64: value.integer = value_of<int64_t>(bytes); break;
-    case TENON_VALUE_BOOL: value.integer = *bytes != 0; break;
-    case TENON_VALUE_F32: value.real = value_of<float>(bytes); break;
-    case TENON_VALUE_F64: value.real = value_of<double>(bytes); break;
-    default: break;
+    case TENON_VALUE_I64:
+      value.integer = value_of<int64_t>(bytes);
+      break;
+    case TENON_VALUE_BOOL:
+      value.integer = *bytes != 0;
+      break;
+    case TENON_VALUE_F32:
+      value.real = value_of<float>(bytes);
+      break;
+    case TENON_VALUE_F64:
+      value.real = value_of<double>(bytes);
+      break;
+    default:
+      break;
   }
 }
 
@@ -55,23 +76,27 @@ uint32_t read_type(Cursor& cursor, const char* part, std::string_view key) {
   const auto field = [&] { return field_of(part, key); };
   const auto type = cursor.number<uint32_t>(field);
   if (type >= kValueTypeCount) {
-    fail_at(cursor.file(), field(), at, sdk::text("%u is no value type; the format has 0 to %u", type, kValueTypeCount - 1));
+    fail_at(cursor.file(), field(), at,
+            sdk::text("%u is no value type; the format has 0 to %u", type, kValueTypeCount - 1));
   }
   return type;
 }
 
 }  // namespace
 
-void check_name(const Cursor& cursor, std::string_view name, const std::string& field, uint64_t offset, uint64_t limit) {
+void check_name(const Cursor& cursor, std::string_view name, const std::string& field, uint64_t offset,
+                uint64_t limit) {
   if (name.empty()) fail_at(cursor.file(), field, offset, "empty, expected a name");
   if (name.size() > limit) {
-    fail_at(cursor.file(), field, offset, sdk::text("%llu bytes long, at most %llu are allowed",
-                                                    (unsigned long long)name.size(), (unsigned long long)limit));
+    fail_at(cursor.file(), field, offset,
+            sdk::text("%llu bytes long, at most %llu are allowed", (unsigned long long)name.size(),
+                      (unsigned long long)limit));
   }
   for (const char c : name) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7f) {
-      fail_at(cursor.file(), field, offset, sdk::text("%s contains the control byte 0x%02x", quoted(name).c_str(), unsigned(byte)));
+      fail_at(cursor.file(), field, offset,
+              sdk::text("%s contains the control byte 0x%02x", quoted(name).c_str(), unsigned(byte)));
     }
   }
 }
@@ -86,8 +111,8 @@ void MetaParser::read(uint64_t count) {
     check_name(cursor_, entry.key, field(), entry.offset, kLongestKey);
     const auto [first, fresh] = seen.emplace(entry.key, entry.offset);
     if (!fresh) {
-      fail_at(cursor_.file(), field(), entry.offset, quoted(entry.key) + " stands in the file twice, first at byte " +
-                                                         std::to_string(first->second));
+      fail_at(cursor_.file(), field(), entry.offset,
+              quoted(entry.key) + " stands in the file twice, first at byte " + std::to_string(first->second));
     }
     entry.value.struct_size = sizeof entry.value;
     const uint32_t type = read_type(cursor_, "type", entry.key);
@@ -130,7 +155,8 @@ void MetaParser::read_array(std::string_view key, tenon_value& value) {
   if (type == kTypeString) {
     auto& strings = *file_.string_arrays_.emplace_back(std::make_unique<std::vector<tenon_str>>());
     for (uint64_t i = 0; i < count; ++i) {
-      strings.push_back(sdk::to_str(cursor_.string([key, i] { return field_of("element", key) + ", index " + std::to_string(i); })));
+      strings.push_back(
+          sdk::to_str(cursor_.string([key, i] { return field_of("element", key) + ", index " + std::to_string(i); })));
     }
     value.data = strings.data();
     return;

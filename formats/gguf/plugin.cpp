@@ -1,10 +1,9 @@
 // plugin.cpp: the GGUF format and its block types, as the host sees them.
-#include "source.hpp"
-#include "types.hpp"
-
+#include <cstring>
 #include <tenon/sdk/plugin.hpp>
 
-#include <cstring>
+#include "source.hpp"
+#include "types.hpp"
 
 namespace tenon::gguf {
 namespace {
@@ -45,8 +44,8 @@ tenon_status tensor(void* source, uint64_t i, tenon_tensor* out) noexcept {
 void close(void* source) noexcept { std::unique_ptr<Source>(static_cast<Source*>(source)).reset(); }
 
 constexpr std::string_view kName = "gguf";
-const tenon_format kFormat = {sizeof(tenon_format), 0,    sdk::to_str(kName), sdk::to_str(kName), nullptr, probe,
-                              open,                 more, meta,               tensor,             close};
+const tenon_format kFormat = {
+    sizeof(tenon_format), 0, sdk::to_str(kName), sdk::to_str(kName), nullptr, probe, open, more, meta, tensor, close};
 
 }  // namespace
 }  // namespace tenon::gguf

@@ -1,9 +1,9 @@
 #include "source.hpp"
 
+#include <unordered_map>
+
 #include "cursor.hpp"
 #include "split.hpp"
-
-#include <unordered_map>
 
 namespace tenon::gguf {
 namespace {
@@ -40,28 +40,33 @@ void Source::read_split() {
   const GgufFile& given = *files_.front();
   const int64_t count = given.integer("split.count", 1, 1, kMostParts);
   if (uint64_t(count) < files_.size()) {
-    fail_key(given, "split.count", sdk::text("%lld files make the set, but %zu were given", (long long)count, files_.size()));
+    fail_key(given, "split.count",
+             sdk::text("%lld files make the set, but %zu were given", (long long)count, files_.size()));
   }
   if (count == 1) return;
   const auto name = parse_split_name(given.name());
   if (!name || name->count != count) {
-    fail_key(given, "split.count",
-             sdk::text("the model lies in %lld files, whose names must be PREFIX-%%05d-of-%05lld.gguf; this file's name is %s",
-                       (long long)count, (long long)count, quoted(given.name()).c_str()));
+    fail_key(
+        given, "split.count",
+        sdk::text(
+            "the model lies in %lld files, whose names must be PREFIX-%%05d-of-%05lld.gguf; this file's name is %s",
+            (long long)count, (long long)count, quoted(given.name()).c_str()));
   }
   std::vector<bool> have(static_cast<size_t>(count), false);
   for (size_t i = 0; i < files_.size(); ++i) {
     const GgufFile& file = *files_[i];
     const auto own = parse_split_name(file.name());
     if (file.integer("split.count", 1, 1, kMostParts) != count) {
-      fail_key(file, "split.count", sdk::text("differs from the %lld of %s", (long long)count, quoted(given.name()).c_str()));
+      fail_key(file, "split.count",
+               sdk::text("differs from the %lld of %s", (long long)count, quoted(given.name()).c_str()));
     }
     if (!file.find("split.no")) fail_at(file.name(), "key 'split.no'", 0, "missing, although split.count is there");
     const int64_t number = file.integer("split.no", 0, 0, count - 1);
     if (!own || own->prefix != name->prefix || own->count != count || own->index != number) {
-      fail_key(file, "split.no", sdk::text("part %lld must be named %s; this file's name is %s", (long long)number,
-                                           quoted(split_name(name->prefix, uint32_t(number), uint32_t(count))).c_str(),
-                                           quoted(file.name()).c_str()));
+      fail_key(file, "split.no",
+               sdk::text("part %lld must be named %s; this file's name is %s", (long long)number,
+                         quoted(split_name(name->prefix, uint32_t(number), uint32_t(count))).c_str(),
+                         quoted(file.name()).c_str()));
     }
     if (have[size_t(number)]) fail_key(file, "split.no", sdk::text("part %lld was given twice", (long long)number));
     have[size_t(number)] = true;
@@ -78,7 +83,8 @@ void Source::list_tensors() {
   const GgufFile& first = *files_[first_];
   const int64_t declared = first.integer("split.tensors.count", int64_t(total), 0, INT64_MAX);
   if (files_.size() > 1 && declared != int64_t(total)) {
-    fail_key(first, "split.tensors.count", sdk::text("%lld, but the files hold %zu tensors", (long long)declared, total));
+    fail_key(first, "split.tensors.count",
+             sdk::text("%lld, but the files hold %zu tensors", (long long)declared, total));
   }
   std::unordered_map<std::string_view, size_t> seen;
   planes_.reserve(total);  // tensors that were read, and their records must not move

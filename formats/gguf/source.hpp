@@ -1,10 +1,10 @@
 // source.hpp: a GGUF model: one file, or all parts of a split set in any order.
 #pragma once
 
-#include "gguf_file.hpp"
-
 #include <string>
 #include <vector>
+
+#include "gguf_file.hpp"
 
 namespace tenon::gguf {
 
@@ -15,7 +15,7 @@ class Source {
 
   // Name of file i of the set, i ≥ the number of files given; null when the set is complete.
   const std::string* wanted(uint64_t i) const;
-  const MetaEntry* entry(uint64_t i) const;    // null past the end
+  const MetaEntry* entry(uint64_t i) const;      // null past the end
   const tenon_tensor* tensor(uint64_t i) const;  // null past the end
 
  private:

@@ -1,9 +1,8 @@
 #include "types.hpp"
 
-#include "dtype/blocks.hpp"
-
 #include <cmath>
-#include <vector>
+
+#include "dtype/blocks.hpp"
 
 namespace tenon::gguf {
 namespace {
@@ -16,7 +15,8 @@ uint8_t* row_begin(const tenon_weight& weight, int64_t row, int64_t packed_row_b
   const int64_t step = weight.row_bytes > 0 ? weight.row_bytes : packed_row_bytes;
   uint64_t offset = uint64_t(row) * uint64_t(step);
   if (weight.n_expert > 1 && weight.expert_stride > 0) {
-    offset = uint64_t(row / weight.rows) * uint64_t(weight.expert_stride) + uint64_t(row % weight.rows) * uint64_t(step);
+    offset =
+        uint64_t(row / weight.rows) * uint64_t(weight.expert_stride) + uint64_t(row % weight.rows) * uint64_t(step);
   }
   return reinterpret_cast<uint8_t*>(weight.plane[TENON_PLANE_CODES] + offset);
 }
@@ -73,8 +73,8 @@ tenon_status encode(const float* values, int64_t rows, int64_t cols, const tenon
   return sdk::guard([&] {
     check_shape("encode", *out, 0, rows, Cols);
     if (cols != out->cols) {
-      throw sdk::Error(TENON_INVALID_ARGUMENT, sdk::text("encode: %lld columns for a weight of %lld", (long long)cols,
-                                                         (long long)out->cols));
+      throw sdk::Error(TENON_INVALID_ARGUMENT,
+                       sdk::text("encode: %lld columns for a weight of %lld", (long long)cols, (long long)out->cols));
     }
     for (int64_t i = 0; i < rows * cols; ++i) {
       if (std::isfinite(values[i])) continue;
@@ -110,6 +110,7 @@ struct BlockType {
 };
 
 // Numbers, block sizes: the tensor types of the GGUF specification.
+// clang-format off: one type a line
 const BlockType kBlockTypes[] = {
     {2, record<32, 18, decode_q4_0, encode_q4_0>("q4_0")},
     {3, record<32, 20, decode_q4_1>("q4_1")},
@@ -135,6 +136,7 @@ const BlockType kBlockTypes[] = {
     {39, record<32, 17, decode_mxfp4>("mxfp4")},
     {40, record<64, 36, decode_nvfp4>("nvfp4")},
 };
+// clang-format on
 
 constexpr uint32_t kNumbers = 43;
 
@@ -169,7 +171,7 @@ void register_dtypes(sdk::Registrar& registrar) {
   }
   for (const uint32_t number : {4u, 5u, 31u, 32u, 33u, 36u, 37u, 38u}) {
     static constexpr const char* kRetired = "the format has retired it; convert the model again";
-    static constexpr const char* kNames[] = {"q4_2",     "q4_3",     "q4_0_4_4",   "q4_0_4_8",
+    static constexpr const char* kNames[] = {"q4_2",     "q4_3",       "q4_0_4_4",   "q4_0_4_8",
                                              "q4_0_8_8", "iq4_nl_4_4", "iq4_nl_4_8", "iq4_nl_8_8"};
     const uint32_t index = number < 6 ? number - 4 : number < 34 ? number - 29 : number - 31;
     add(number, kNames[index], 0, 0, TENON_DTYPE_NONE, kRetired);

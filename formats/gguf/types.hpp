@@ -1,16 +1,15 @@
 // types.hpp: GGUF's tensor types: their numbers, blocks, and the dtypes that serve them.
 #pragma once
 
-#include <tenon/sdk/plugin.hpp>
-
 #include <cstdint>
+#include <tenon/sdk/plugin.hpp>
 
 namespace tenon::gguf {
 
 struct TensorType {
   const char* name;  // for people: "q4_k"
   uint32_t block_cols, block_bytes;
-  uint32_t dtype;     // 0 when not served
+  uint32_t dtype;       // 0 when not served
   const char* refusal;  // why it is not served; null when it is
 };
 

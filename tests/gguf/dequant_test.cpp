@@ -1,13 +1,13 @@
 // Every block type against the reference values, bit for bit.
-#include "fake_host.hpp"
-
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <limits>
+#include <nlohmann/json.hpp>
+
+#include "fake_host.hpp"
 
 namespace tenon::test {
 namespace {
@@ -70,9 +70,9 @@ TEST_P(Dequant, EqualsReferenceBitForBit) {
 }
 
 INSTANTIATE_TEST_SUITE_P(AllTypes, Dequant,
-                         ::testing::Values("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k",
-                                           "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "iq4_nl",
-                                           "iq4_xs", "tq1_0", "tq2_0", "mxfp4", "nvfp4"),
+                         ::testing::Values("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k",
+                                           "q6_k", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s",
+                                           "iq4_nl", "iq4_xs", "tq1_0", "tq2_0", "mxfp4", "nvfp4"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Dtype, DecodeRefusesRowsOutsideTheWeight) {
@@ -120,12 +120,13 @@ uint32_t crc32(const std::string& bytes) {
 
 struct Encoding {
   const char* dtype;
-  double step;    // of one code, as a share of the block's largest magnitude
-  uint32_t crc;   // of the bytes that the reference encoder gives for the same values
+  double step;   // of one code, as a share of the block's largest magnitude
+  uint32_t crc;  // of the bytes that the reference encoder gives for the same values
 };
 class Encode : public ::testing::TestWithParam<Encoding> {};
 
-// A fixed sequence that needs no library: 24 bits of a linear congruence, with growing and shrinking blocks and a zero block.
+// A fixed sequence that needs no library: 24 bits of a linear congruence, with growing and shrinking blocks and a zero
+// block.
 std::vector<float> sample_values() {
   std::vector<float> values(32 * 64);
   uint32_t state = 12345;
@@ -156,8 +157,10 @@ TEST_P(Encode, EqualsTheReferenceEncoder) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Types, Encode, ::testing::Values(Encoding{"q4_0", 1.0 / 8, 0x275ba915}, Encoding{"q5_0", 1.0 / 16, 0xb49b5fa7},
-                                                          Encoding{"q8_0", 0.5 / 127, 0xee16b37d}),
+INSTANTIATE_TEST_SUITE_P(Types, Encode,
+                         ::testing::Values(Encoding{"q4_0", 1.0 / 8, 0x275ba915},
+                                           Encoding{"q5_0", 1.0 / 16, 0xb49b5fa7},
+                                           Encoding{"q8_0", 0.5 / 127, 0xee16b37d}),
                          [](const auto& info) { return std::string(info.param.dtype); });
 
 TEST(Dtype, EncodeRefusesValuesThatAreNotFinite) {

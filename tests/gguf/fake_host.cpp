@@ -18,7 +18,8 @@ FakeHost& FakeHost::get() {
 }
 
 FakeHost::FakeHost() {
-  host_.struct_size = sizeof host_, host_.abi_major = TENON_ABI_MAJOR, host_.abi_minor = TENON_ABI_MINOR, host_.self = this;
+  host_.struct_size = sizeof host_, host_.abi_major = TENON_ABI_MAJOR, host_.abi_minor = TENON_ABI_MINOR,
+  host_.self = this;
   host_.log = [](void*, uint32_t, tenon_str) noexcept {};
   host_.fail = [](void* self, tenon_status status, tenon_str text) noexcept {
     of(self).message = to_string(text);
@@ -106,7 +107,8 @@ std::vector<std::string> OpenedSet::keys() const {
 std::vector<std::string> OpenedSet::tensors() const {
   std::vector<std::string> out;
   tenon_tensor tensor = {};
-  while (FakeHost::get().format().tensor(source_, out.size(), &tensor) == TENON_OK) out.push_back(to_string(tensor.name));
+  while (FakeHost::get().format().tensor(source_, out.size(), &tensor) == TENON_OK)
+    out.push_back(to_string(tensor.name));
   return out;
 }
 

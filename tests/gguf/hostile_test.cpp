@@ -1,12 +1,12 @@
-// Files that break the format: each is refused with the file, the field and the byte, and none makes the plugin read outside
-// the file or take memory for what is not there.
-#include "fake_host.hpp"
-#include "gguf_builder.hpp"
-
+// Files that break the format: each is refused with the file, the field and the byte, and none makes the plugin read
+// outside the file or take memory for what is not there.
 #include <gtest/gtest.h>
 
 #include <cstdint>
 #include <random>
+
+#include "fake_host.hpp"
+#include "gguf_builder.hpp"
 
 namespace tenon::test {
 namespace {
@@ -22,7 +22,8 @@ Builder valid() {
 }
 
 // Expects the refusal of `bytes` with a message that has the file's name, `field` and `offset`.
-void expect_refused(const std::string& bytes, const std::string& field, size_t offset, tenon_status status = TENON_CORRUPT) {
+void expect_refused(const std::string& bytes, const std::string& field, size_t offset,
+                    tenon_status status = TENON_CORRUPT) {
   const OpenedSet set({{"bad.gguf", bytes}});
   EXPECT_EQ(set.status(), status) << field << ": " << set.message();
   EXPECT_NE(set.message().find("'bad.gguf': " + field), std::string::npos) << field << ": " << set.message();
@@ -104,7 +105,8 @@ TEST(GgufHostile, RefusesValuesThatBreakTheFormat) {
   }
   const size_t strings = builder.place("value strings");
   expect_refused(patched(bytes, strings + 4, ~0ull), "length of key 'strings'", strings + 4);
-  expect_refused(patched(bytes, strings + 12 + 9, ~0ull), "length of element of key 'strings', index 1", strings + 12 + 9);
+  expect_refused(patched(bytes, strings + 12 + 9, ~0ull), "length of element of key 'strings', index 1",
+                 strings + 12 + 9);
   const size_t text = builder.place("value general.architecture");
   expect_refused(patched(bytes, text, 1ull << 40), "length of value of key 'general.architecture'", text);
 }
@@ -126,7 +128,8 @@ TEST(GgufHostile, RefusesTensorNamesThatBreakTheFormat) {
   const std::string bytes = builder.build();
   const size_t name = builder.place("tensor weight");
   expect_refused(patched(bytes, name, ~0ull), "length of name of tensor 0", name);
-  for (const std::string& bad : {std::string(), std::string(1025, 'n'), std::string("a\0b", 3), std::string("weight")}) {
+  for (const std::string& bad :
+       {std::string(), std::string(1025, 'n'), std::string("a\0b", 3), std::string("weight")}) {
     builder = valid();
     builder.tensor({bad, 0, {1}, std::string(4, '\0')});
     expect_refused(builder, "name of tensor 2", "tensor " + bad);
@@ -166,9 +169,9 @@ TEST(GgufHostile, RefusesTypesByTheirNames) {
   for (const uint32_t number : {43u, 1000u, ~0u, 21u + (1u << 31)}) {
     expect_refused(patched(bytes, type, number), "tensor 'weight' type", type, TENON_UNSUPPORTED);
   }
-  const std::pair<uint32_t, const char*> named[] = {{4, "q4_2"}, {5, "q4_3"}, {9, "q8_1"}, {15, "q8_k"}, {31, "q4_0_4_4"},
-                                                    {33, "q4_0_8_8"}, {36, "iq4_nl_4_4"}, {38, "iq4_nl_8_8"}, {41, "q1_0"},
-                                                    {42, "q2_0"}};
+  const std::pair<uint32_t, const char*> named[] = {
+      {4, "q4_2"},      {5, "q4_3"},        {9, "q8_1"},        {15, "q8_k"}, {31, "q4_0_4_4"},
+      {33, "q4_0_8_8"}, {36, "iq4_nl_4_4"}, {38, "iq4_nl_8_8"}, {41, "q1_0"}, {42, "q2_0"}};
   for (const auto& [number, name] : named) {
     const OpenedSet set({{"bad.gguf", patched(bytes, type, number)}});
     EXPECT_EQ(set.status(), TENON_UNSUPPORTED);
@@ -239,10 +242,18 @@ TEST(GgufHostile, RandomDamageNeverCrashes) {
     for (uint64_t n = random() % 4 + 1; n > 0; --n) {
       const size_t at = random() % damaged.size();
       switch (random() % 4) {
-        case 0: damaged[at] = char(random()); break;
-        case 1: damaged[at] = char(damaged[at] ^ (1 << random() % 8)); break;
-        case 2: damaged.erase(at, random() % 9); break;
-        default: damaged.insert(at, random() % 9, char(random())); break;
+        case 0:
+          damaged[at] = char(random());
+          break;
+        case 1:
+          damaged[at] = char(damaged[at] ^ (1 << random() % 8));
+          break;
+        case 2:
+          damaged.erase(at, random() % 9);
+          break;
+        default:
+          damaged.insert(at, random() % 9, char(random()));
+          break;
       }
       if (damaged.empty()) damaged.push_back('G');
     }

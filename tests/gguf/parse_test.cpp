@@ -1,11 +1,11 @@
 // What a valid GGUF file gives: metadata, tensors, and the parts of a split set.
-#include "fake_host.hpp"
-#include "gguf_builder.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 #include <fstream>
+
+#include "fake_host.hpp"
+#include "gguf_builder.hpp"
 
 namespace tenon::test {
 namespace {
@@ -35,9 +35,9 @@ TEST(GgufParse, GivesEveryTypeOfValue) {
   const OpenedSet set({{"m.gguf", builder.build()}});
   ASSERT_EQ(set.status(), TENON_OK) << set.message();
   EXPECT_EQ(set.keys().size(), 12u);
-  const std::pair<const char*, int64_t> integers[] = {{"u8", 200}, {"i8", -3}, {"u16", 60000}, {"i16", -30000},
-                                                      {"u32", 4000000000}, {"i32", -5}, {"u64", -1}, {"i64", -6},
-                                                      {"bool", 1}};
+  const std::pair<const char*, int64_t> integers[] = {{"u8", 200},     {"i8", -3},          {"u16", 60000},
+                                                      {"i16", -30000}, {"u32", 4000000000}, {"i32", -5},
+                                                      {"u64", -1},     {"i64", -6},         {"bool", 1}};
   const uint32_t types[] = {TENON_VALUE_U8,  TENON_VALUE_I8,  TENON_VALUE_U16, TENON_VALUE_I16, TENON_VALUE_U32,
                             TENON_VALUE_I32, TENON_VALUE_U64, TENON_VALUE_I64, TENON_VALUE_BOOL};
   tenon_value value = {};
@@ -58,8 +58,10 @@ TEST(GgufParse, ArraysAreAlignedWhereverTheyLie) {
   for (const char* shift : {"", "1", "22", "333", "4444", "55555", "666666", "7777777"}) {
     Builder builder;
     builder.add_string("shift", shift);
-    builder.add_array<int64_t>("numbers", Builder::kI64, {1, -2, 3}).add_array<float>("reals", Builder::kF32, {0.25f, -8});
-    builder.add_array<uint8_t>("flags", Builder::kBool, {0, 1, 9}).add_strings("strings", {"", "ab", std::string("c\0d", 3)});
+    builder.add_array<int64_t>("numbers", Builder::kI64, {1, -2, 3})
+        .add_array<float>("reals", Builder::kF32, {0.25f, -8});
+    builder.add_array<uint8_t>("flags", Builder::kBool, {0, 1, 9})
+        .add_strings("strings", {"", "ab", std::string("c\0d", 3)});
     builder.add_array<uint32_t>("none", Builder::kU32, {});
     const OpenedSet set({{"m.gguf", builder.build()}});
     ASSERT_EQ(set.status(), TENON_OK) << set.message();

@@ -2,10 +2,10 @@
 #include "source/metadata.hpp"
 
 #include <gtest/gtest.h>
-#include <tenon/error.hpp>
 
 #include <functional>
 #include <map>
+#include <tenon/error.hpp>
 
 namespace tenon {
 namespace {

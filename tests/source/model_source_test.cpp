@@ -1,15 +1,16 @@
 // A model is opened through the installed format plugins: whole sets, clear refusals, and bytes that stay readable.
-#include "gguf_builder.hpp"
-#include "plugin/plugin_host.hpp"
-#include "source/mapped_file.hpp"
 #include "source/model_source.hpp"
-#include "temp_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
-#include <tenon/error.hpp>
 
 #include <functional>
+#include <tenon/error.hpp>
+
+#include "gguf_builder.hpp"
+#include "plugin/plugin_host.hpp"
+#include "source/mapped_file.hpp"
+#include "temp_folder.hpp"
 
 namespace tenon::source {
 namespace {
@@ -67,7 +68,8 @@ TEST(ModelSource, HandleShowsPluginsTheSameMetadataAndTensors) {
   EXPECT_EQ(value.integer, model->metadata().integer("qwen35.block_count"));
   tenon_tensor tensor = {};
   for (const Tensor& expected : model->tensors()) {
-    ASSERT_EQ(host.meta_tensor(host.self, model->meta_handle(), {expected.name.data(), expected.name.size()}, &tensor), TENON_OK);
+    ASSERT_EQ(host.meta_tensor(host.self, model->meta_handle(), {expected.name.data(), expected.name.size()}, &tensor),
+              TENON_OK);
     EXPECT_EQ(tensor.dim[0], expected.cols());
     EXPECT_EQ(tensor.plane[0].offset, expected.planes[0].offset);
   }
@@ -116,7 +118,8 @@ TEST(ModelSource, RefusesWhatIsNoModelFile) {
   expect_refused(folder.path() + "/none.gguf", {"none.gguf", "No such file or directory"});
   expect_refused(folder.path(), {"is a directory", "installed formats:", "gguf"});
   expect_refused(folder.write("empty.gguf", ""), {"empty.gguf", "is empty"});
-  expect_refused(folder.write("text.gguf", "hello world"), {"'hello wo' (68 65 6c 6c 6f 20 77 6f)", "installed formats:", "gguf"});
+  expect_refused(folder.write("text.gguf", "hello world"),
+                 {"'hello wo' (68 65 6c 6c 6f 20 77 6f)", "installed formats:", "gguf"});
   const std::string pipe = folder.path() + "/pipe.gguf";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   expect_refused(pipe, {"is no regular file"});

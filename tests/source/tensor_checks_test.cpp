@@ -1,13 +1,13 @@
 // The core checks what a format plugin says: a plugin that lies is refused before anything is read.
-#include "gguf_builder.hpp"
-#include "source/opened_source.hpp"
-#include "temp_folder.hpp"
-
 #include <gtest/gtest.h>
-#include <tenon/error.hpp>
 
 #include <functional>
 #include <optional>
+#include <tenon/error.hpp>
+
+#include "gguf_builder.hpp"
+#include "source/opened_source.hpp"
+#include "temp_folder.hpp"
 
 namespace tenon::source {
 namespace {
@@ -68,7 +68,8 @@ class LyingFormat : public ::testing::Test {
   std::optional<std::string> refusal() {
     const tenon_format format = format_of(lie_);
     try {
-      const OpenedSource source(format, std::make_unique<MappedFile>(folder_.write("m.lie", std::string(1024, 'm'))), {});
+      const OpenedSource source(format, std::make_unique<MappedFile>(folder_.write("m.lie", std::string(1024, 'm'))),
+                                {});
     } catch (const Error& error) {
       EXPECT_EQ(lie_.open_handles, 0);
       return error.what();

@@ -1,5 +1,5 @@
-// gguf_builder.hpp: writes GGUF files for tests. What is not changed is valid; every field can be given a wrong value, and the
-// place of each field is known, so that a test can ask for the byte in a message.
+// gguf_builder.hpp: writes GGUF files for tests. What is not changed is valid; every field can be given a wrong value,
+// and the place of each field is known, so that a test can ask for the byte in a message.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,5 @@
 #include "mapped_file.hpp"
 
-#include <tenon/error.hpp>
-
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -9,6 +7,7 @@
 
 #include <cerrno>
 #include <system_error>
+#include <tenon/error.hpp>
 
 namespace tenon::source {
 namespace {
@@ -63,7 +62,9 @@ bool MappedFile::read(uint64_t offset, void* dst, uint64_t n) const {
   return true;
 }
 
-const void* MappedFile::map(uint64_t offset, uint64_t n) const { return contains(offset, n) ? data_ + offset : nullptr; }
+const void* MappedFile::map(uint64_t offset, uint64_t n) const {
+  return contains(offset, n) ? data_ + offset : nullptr;
+}
 
 void MappedFile::advise(uint64_t offset, uint64_t n, uint32_t advice) const {
   if (!contains(offset, n) || n == 0) return;
@@ -85,8 +86,8 @@ void MappedFile::check_not_shrunk(uint64_t end) const {
   struct stat status = {};
   if (::fstat(descriptor_.number, &status) != 0) fail_errno(path_, "cannot be examined");
   if (uint64_t(status.st_size) >= end) return;
-  fail(path_, "has shrunk since it was opened: " + std::to_string(status.st_size) + " bytes now, " + std::to_string(size_) +
-                  " then; do not change a model file while it is in use");
+  fail(path_, "has shrunk since it was opened: " + std::to_string(status.st_size) + " bytes now, " +
+                  std::to_string(size_) + " then; do not change a model file while it is in use");
 }
 
 }  // namespace tenon::source

@@ -1,9 +1,9 @@
 // mapped_file.hpp: a model file, opened read-only and mapped whole.
 #pragma once
 
-#include "../plugin/host_files.hpp"
-
 #include <string>
+
+#include "../plugin/host_files.hpp"
 
 namespace tenon::source {
 

@@ -1,8 +1,7 @@
 #include "metadata.hpp"
 
-#include <tenon/error.hpp>
-
 #include <cstring>
+#include <tenon/error.hpp>
 
 namespace tenon {
 namespace {
@@ -40,15 +39,23 @@ T element(const tenon_value& array, uint64_t i) {
 int64_t integer_element(std::string_view key, const tenon_value& array, uint64_t i) {
   switch (array.element) {
     case TENON_VALUE_U8:
-    case TENON_VALUE_BOOL: return element<uint8_t>(array, i);
-    case TENON_VALUE_I8: return element<int8_t>(array, i);
-    case TENON_VALUE_U16: return element<uint16_t>(array, i);
-    case TENON_VALUE_I16: return element<int16_t>(array, i);
-    case TENON_VALUE_U32: return element<uint32_t>(array, i);
-    case TENON_VALUE_I32: return element<int32_t>(array, i);
+    case TENON_VALUE_BOOL:
+      return element<uint8_t>(array, i);
+    case TENON_VALUE_I8:
+      return element<int8_t>(array, i);
+    case TENON_VALUE_U16:
+      return element<uint16_t>(array, i);
+    case TENON_VALUE_I16:
+      return element<int16_t>(array, i);
+    case TENON_VALUE_U32:
+      return element<uint32_t>(array, i);
+    case TENON_VALUE_I32:
+      return element<int32_t>(array, i);
     case TENON_VALUE_U64:
-    case TENON_VALUE_I64: return checked_integer(key, array.element, element<int64_t>(array, i));
-    default: fail_type(key, "an array of integers", array);
+    case TENON_VALUE_I64:
+      return checked_integer(key, array.element, element<int64_t>(array, i));
+    default:
+      fail_type(key, "an array of integers", array);
   }
 }
 
@@ -74,7 +81,8 @@ std::optional<bool> Metadata::boolean(std::string_view key) const {
   if (!value) return std::nullopt;
   if (value->type == TENON_VALUE_BOOL) return value->integer != 0;
   if (!is_integer(value->type)) fail_type(key, "true or false", *value);
-  if (value->integer != 0 && value->integer != 1) fail(key, "expected true or false, found " + std::to_string(value->integer));
+  if (value->integer != 0 && value->integer != 1)
+    fail(key, "expected true or false, found " + std::to_string(value->integer));
   return value->integer == 1;
 }
 
@@ -88,7 +96,8 @@ std::optional<std::string_view> Metadata::string(std::string_view key) const {
 std::optional<std::span<const tenon_str>> Metadata::strings(std::string_view key) const {
   const tenon_value* value = find(key);
   if (!value) return std::nullopt;
-  if (value->type != TENON_VALUE_ARRAY || value->element != TENON_VALUE_STRING) fail_type(key, "an array of strings", *value);
+  if (value->type != TENON_VALUE_ARRAY || value->element != TENON_VALUE_STRING)
+    fail_type(key, "an array of strings", *value);
   return std::span(static_cast<const tenon_str*>(value->data), size_t(value->count));
 }
 

@@ -1,13 +1,12 @@
 #include "model_source.hpp"
 
-#include "../plugin/plugin_host.hpp"
-#include "opened_source.hpp"
-
-#include <tenon/error.hpp>
-
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <tenon/error.hpp>
+
+#include "../plugin/plugin_host.hpp"
+#include "opened_source.hpp"
 
 namespace tenon::source {
 namespace {
@@ -36,12 +35,14 @@ std::string installed_formats(const plugin::PluginHost& plugins) {
   return text;
 }
 
-const tenon_format* best_format(const plugin::Registry& registry, std::span<const uint8_t> head, std::string_view name) {
+const tenon_format* best_format(const plugin::Registry& registry, std::span<const uint8_t> head,
+                                std::string_view name) {
   const tenon_format* best = nullptr;
   uint32_t best_score = 0;
   for (const tenon_format* format : registry.formats) {
     uint32_t score = 0;
-    const tenon_status status = format->probe(format->self, head.data(), head.size(), {name.data(), name.size()}, &score);
+    const tenon_status status =
+        format->probe(format->self, head.data(), head.size(), {name.data(), name.size()}, &score);
     if (status == TENON_OK && score > best_score) best = format, best_score = score;
   }
   return best;
@@ -63,7 +64,8 @@ std::unique_ptr<ModelSource> ModelSource::open(const std::string& path, plugin::
   const std::vector<uint8_t> head = [&] {
     std::vector<uint8_t> bytes(std::min(file->size(), kHeadBytes));
     if (!file->read(0, bytes.data(), bytes.size())) {
-      throw Error(ErrorKind::kFile, "model file '" + path + "': its first " + std::to_string(bytes.size()) + " bytes cannot be read");
+      throw Error(ErrorKind::kFile,
+                  "model file '" + path + "': its first " + std::to_string(bytes.size()) + " bytes cannot be read");
     }
     return bytes;
   }();

@@ -1,11 +1,10 @@
 #include "opened_source.hpp"
 
-#include "../plugin/message.hpp"
-#include "printable.hpp"
-
+#include <algorithm>
 #include <tenon/error.hpp>
 
-#include <algorithm>
+#include "../plugin/message.hpp"
+#include "printable.hpp"
 
 namespace tenon::source {
 namespace {
@@ -29,7 +28,8 @@ void check_base_name(const std::string& name) {
       name.find('/') == std::string::npos && name.find('\0') == std::string::npos) {
     return;
   }
-  throw Error(ErrorKind::kFile, "a part of the model has the name '" + printable(name) + "', expected a plain file name");
+  throw Error(ErrorKind::kFile,
+              "a part of the model has the name '" + printable(name) + "', expected a plain file name");
 }
 
 }  // namespace
@@ -56,7 +56,8 @@ void OpenedSource::Handle::close() {
   source_ = nullptr;
 }
 
-OpenedSource::OpenedSource(const tenon_format& format, std::unique_ptr<MappedFile> first, const plugin::Registry& registry)
+OpenedSource::OpenedSource(const tenon_format& format, std::unique_ptr<MappedFile> first,
+                           const plugin::Registry& registry)
     : format_name_(to_string(format.name)), handle_(format), meta_(to_string(format.scheme)) {
   files_.push_back(std::move(first));
   open_set(format);
@@ -73,7 +74,8 @@ void OpenedSource::open_set(const tenon_format& format) {
     for (;;) {
       tenon_str name = {};
       const uint64_t index = files_.size() + wanted.size();
-      const tenon_status status = index < kMostFiles ? format.more(handle_.get(), uint32_t(index), &name) : TENON_CAPACITY;
+      const tenon_status status =
+          index < kMostFiles ? format.more(handle_.get(), uint32_t(index), &name) : TENON_CAPACITY;
       if (status == TENON_NOT_FOUND) break;
       if (status != TENON_OK) fail_status(status, "the parts of '" + files_.front()->path() + "'");
       wanted.push_back(to_string(name));
@@ -81,13 +83,14 @@ void OpenedSource::open_set(const tenon_format& format) {
     }
     complete = wanted.empty();
     for (const std::string& name : wanted) {
-      const bool known = std::any_of(files_.begin(), files_.end(), [&](const auto& file) { return file->base_name() == name; });
+      const bool known =
+          std::any_of(files_.begin(), files_.end(), [&](const auto& file) { return file->base_name() == name; });
       if (known) throw Error(ErrorKind::kFile, "the model names its part '" + name + "' twice");
       try {
         files_.push_back(std::make_unique<MappedFile>(directory + name));
       } catch (const Error& error) {
-        throw Error(error.kind(), std::string(error.what()) + "; it is a part of the set that '" + files_.front()->path() +
-                                      "' belongs to, and all parts must lie in one directory");
+        throw Error(error.kind(), std::string(error.what()) + "; it is a part of the set that '" +
+                                      files_.front()->path() + "' belongs to, and all parts must lie in one directory");
       }
     }
     if (!complete) handle_.open(files_);
@@ -131,7 +134,8 @@ const MappedFile& OpenedSource::file_of(const Plane& plane, uint64_t offset, uin
     return *files_[plane.file];
   }
   throw Error(ErrorKind::kFile, "bytes " + std::to_string(offset) + " and " + std::to_string(bytes) +
-                                    " more leave a plane of " + std::to_string(plane.bytes) + " bytes in '" + paths_.front() + "'");
+                                    " more leave a plane of " + std::to_string(plane.bytes) + " bytes in '" +
+                                    paths_.front() + "'");
 }
 
 const uint8_t* OpenedSource::data(const Plane& plane) const {

@@ -1,11 +1,11 @@
 // opened_source.hpp: a model opened through one format: its files, the format's handle, metadata and tensors.
 #pragma once
 
+#include <memory>
+
 #include "mapped_file.hpp"
 #include "source_meta.hpp"
 #include "tensor_checks.hpp"
-
-#include <memory>
 
 namespace tenon::source {
 

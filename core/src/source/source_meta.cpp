@@ -1,10 +1,9 @@
 #include "source_meta.hpp"
 
-#include "printable.hpp"
-
+#include <algorithm>
 #include <tenon/error.hpp>
 
-#include <algorithm>
+#include "printable.hpp"
 
 namespace tenon::source {
 
@@ -14,7 +13,8 @@ void SourceMeta::add_key(std::string_view key, const tenon_value& value) {
   };
   if (value.type < TENON_VALUE_U8 || value.type > TENON_VALUE_ARRAY) fail("the format gives a value of unknown type");
   if (value.type == TENON_VALUE_ARRAY) {
-    if (value.element < TENON_VALUE_U8 || value.element > TENON_VALUE_STRING) fail("the format gives an array of unknown type");
+    if (value.element < TENON_VALUE_U8 || value.element > TENON_VALUE_STRING)
+      fail("the format gives an array of unknown type");
     if (value.count > 0 && !value.data) fail("the format gives an array without its elements");
   }
   if (!key_index_.emplace(keys_.emplace_back(key), values_.size()).second) fail("is there twice");
@@ -29,13 +29,15 @@ void SourceMeta::finish() {
   planes_.reserve(n_plane);  // the records point into it
   for (const Tensor& tensor : tensors_) {
     tenon_tensor record = {};
-    record.struct_size = sizeof record, record.dtype = tensor.dtype, record.name = {tensor.name.data(), tensor.name.size()};
+    record.struct_size = sizeof record, record.dtype = tensor.dtype,
+    record.name = {tensor.name.data(), tensor.name.size()};
     record.n_dim = uint32_t(tensor.dim.size()), record.n_plane = uint32_t(tensor.planes.size());
     std::fill(record.dim, record.dim + 4, 1);
     std::copy(tensor.dim.begin(), tensor.dim.end(), record.dim);
     record.plane = planes_.data() + planes_.size();
     for (const Plane& plane : tensor.planes) {
-      tenon_plane out = {plane.role, plane.dtype, plane.file, uint32_t(plane.dim.size()), {1, 1, 1, 1}, plane.offset, plane.bytes};
+      tenon_plane out = {plane.role,   plane.dtype,  plane.file, uint32_t(plane.dim.size()),
+                         {1, 1, 1, 1}, plane.offset, plane.bytes};
       std::copy(plane.dim.begin(), plane.dim.end(), out.dim);
       planes_.push_back(out);
     }

@@ -1,13 +1,13 @@
 // source_meta.hpp: metadata and tensor list of an opened model, for the core and, behind a handle, for plugins.
 #pragma once
 
-#include "../plugin/host_files.hpp"
-#include "model_source.hpp"
-
 #include <deque>
 #include <string>
 #include <unordered_map>
 #include <vector>
+
+#include "../plugin/host_files.hpp"
+#include "model_source.hpp"
 
 namespace tenon::source {
 

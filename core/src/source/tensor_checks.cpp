@@ -1,11 +1,10 @@
 #include "tensor_checks.hpp"
 
-#include "printable.hpp"
-
-#include <tenon/error.hpp>
-
 #include <algorithm>
+#include <tenon/error.hpp>
 #include <unordered_set>
+
+#include "printable.hpp"
 
 namespace tenon::source {
 namespace {
@@ -20,7 +19,8 @@ std::vector<int64_t> checked_dims(const std::string& tensor, const int64_t (&dim
   if (n_dim < 1 || n_dim > kMostDims) fail(tensor, std::to_string(n_dim) + " dimensions, expected 1 to 4");
   int64_t elements = 1;
   for (uint32_t i = 0; i < n_dim; ++i) {
-    if (dim[i] < 1) fail(tensor, "dimension " + std::to_string(i) + " is " + std::to_string(dim[i]) + ", expected at least 1");
+    if (dim[i] < 1)
+      fail(tensor, "dimension " + std::to_string(i) + " is " + std::to_string(dim[i]) + ", expected at least 1");
     if (__builtin_mul_overflow(elements, dim[i], &elements)) fail(tensor, "more than 2^63 elements");
   }
   return {dim, dim + n_dim};
@@ -43,8 +43,8 @@ uint64_t plane_bytes(const std::string& tensor, const tenon_dtype& dtype, const 
 
 Plane checked_plane(const std::string& tensor, const tenon_plane& record, std::span<const FileExtent> files,
                     const plugin::Registry& registry) {
-  Plane plane = {record.role, record.dtype, record.file, checked_dims(tensor, record.dim, record.n_dim), record.offset,
-                 record.bytes};
+  Plane plane = {record.role,   record.dtype, record.file, checked_dims(tensor, record.dim, record.n_dim),
+                 record.offset, record.bytes};
   const std::string what = "plane " + std::to_string(plane.role);
   if (plane.role >= kMostPlanes) fail(tensor, what + " has no meaning, expected 0 to 3");
   if (plane.file >= files.size()) {
@@ -52,14 +52,15 @@ Plane checked_plane(const std::string& tensor, const tenon_plane& record, std::s
   }
   const FileExtent& file = files[plane.file];
   if (plane.offset > file.size || plane.bytes > file.size - plane.offset) {
-    fail(tensor, what + " has " + std::to_string(plane.bytes) + " bytes at byte " + std::to_string(plane.offset) + " of '" +
-                     file.name + "', which has only " + std::to_string(file.size));
+    fail(tensor, what + " has " + std::to_string(plane.bytes) + " bytes at byte " + std::to_string(plane.offset) +
+                     " of '" + file.name + "', which has only " + std::to_string(file.size));
   }
   const tenon_dtype* dtype = registry.dtype(plane.dtype);
   if (!dtype) fail(tensor, what + ": dtype " + std::to_string(plane.dtype) + " is not registered");
   const uint64_t expected = plane_bytes(tensor, *dtype, plane.dim);
   if (expected != plane.bytes) {
-    fail(tensor, what + " has " + std::to_string(plane.bytes) + " bytes, but its dimensions mean " + std::to_string(expected));
+    fail(tensor,
+         what + " has " + std::to_string(plane.bytes) + " bytes, but its dimensions mean " + std::to_string(expected));
   }
   return plane;
 }

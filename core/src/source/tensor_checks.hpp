@@ -1,11 +1,11 @@
-// tensor_checks.hpp: what the core checks of a format's tensors again, so that a faulty format plugin cannot make it read
-// outside a file.
+// tensor_checks.hpp: what the core checks of a format's tensors again, so that a faulty format plugin cannot make it
+// read outside a file.
 #pragma once
+
+#include <span>
 
 #include "../plugin/registry.hpp"
 #include "model_source.hpp"
-
-#include <span>
 
 namespace tenon::source {
 

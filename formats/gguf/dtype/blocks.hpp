@@ -1,5 +1,6 @@
-// blocks.hpp: the block types of GGUF: one function a type that turns one block into f32. These are the definitions that
-// every kernel is tested against: group scale first, then the integer, then the minimum, each rounded, never fused.
+// blocks.hpp: the block types of GGUF: one function a type that turns one block into f32. These are the definitions
+// that every kernel is tested against: group scale first, then the integer, then the minimum, each rounded, never
+// fused.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,9 @@
 // blocks_32.cpp: types whose block holds 32 columns (64 for nvfp4). Byte j of the codes holds column j in its low and
 // column j + 16 in its high four bits.
+#include <cmath>
+
 #include "blocks.hpp"
 #include "half.hpp"
-
-#include <cmath>
 
 namespace tenon::gguf {
 namespace {

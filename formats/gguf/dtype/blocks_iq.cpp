@@ -1,17 +1,15 @@
 // blocks_iq.cpp: super-blocks of 256 columns whose codes name vectors of a codebook (iq1, iq2, iq3).
+#include <bit>
+
 #include "blocks.hpp"
 #include "grids.hpp"
 #include "half.hpp"
-
-#include <bit>
 
 namespace tenon::gguf {
 namespace {
 
 // Seven sign bits; the eighth makes the number of ones even.
-uint8_t even_signs(uint32_t seven) {
-  return uint8_t(seven | uint32_t(std::popcount(seven) & 1) << 7);
-}
+uint8_t even_signs(uint32_t seven) { return uint8_t(seven | uint32_t(std::popcount(seven) & 1) << 7); }
 
 // `signs` holds one bit a column, lowest first.
 template <size_t Width>

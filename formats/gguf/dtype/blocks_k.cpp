@@ -5,8 +5,8 @@
 namespace tenon::gguf {
 namespace {
 
-// Eight pairs of a 6-bit scale and a 6-bit minimum in twelve bytes: bytes 0…3 and 4…7 hold the low six bits of the first
-// four pairs, bytes 8…11 four bits each of the last four; their upper two bits lie in the top of bytes 0…7.
+// Eight pairs of a 6-bit scale and a 6-bit minimum in twelve bytes: bytes 0…3 and 4…7 hold the low six bits of the
+// first four pairs, bytes 8…11 four bits each of the last four; their upper two bits lie in the top of bytes 0…7.
 struct ScaleMin {
   int scale, min;
 };

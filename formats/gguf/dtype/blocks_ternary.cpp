@@ -1,14 +1,14 @@
 // blocks_ternary.cpp: tq1_0 and tq2_0, super-blocks of 256 codes −1, 0, 1 and one scale.
+#include <initializer_list>
+
 #include "blocks.hpp"
 #include "half.hpp"
-
-#include <initializer_list>
 
 namespace tenon::gguf {
 namespace {
 
-// A byte holds up to five base-3 digits as a fraction of 256: multiplying by a power of three brings digit `place` to the
-// front, where times three, shifted by eight, reads it.
+// A byte holds up to five base-3 digits as a fraction of 256: multiplying by a power of three brings digit `place` to
+// the front, where times three, shifted by eight, reads it.
 int ternary_digit(uint8_t packed, int place) {
   static constexpr uint8_t kPower[5] = {1, 3, 9, 27, 81};
   return int(uint8_t(packed * kPower[place])) * 3 >> 8;

@@ -1,9 +1,9 @@
 // encode.cpp: reference encoders. The scale is computed in f32 and used unrounded for the codes; its f16 is stored.
-#include "blocks.hpp"
-#include "half.hpp"
-
 #include <algorithm>
 #include <cmath>
+
+#include "blocks.hpp"
+#include "half.hpp"
 
 namespace tenon::gguf {
 namespace {
