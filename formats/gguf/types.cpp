@@ -110,7 +110,7 @@ struct BlockType {
 };
 
 // Numbers, block sizes: the tensor types of the GGUF specification.
-// clang-format off: one type a line
+// clang-format off
 const BlockType kBlockTypes[] = {
     {2, record<32, 18, decode_q4_0, encode_q4_0>("q4_0")},
     {3, record<32, 20, decode_q4_1>("q4_1")},
