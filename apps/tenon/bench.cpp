@@ -4,7 +4,7 @@
 
 #include "common.hpp"
 #include "interrupt.hpp"
-#include "pieces.hpp"
+#include "rows.hpp"
 #include "verbs.hpp"
 
 namespace tenon::launcher {

@@ -1,11 +1,10 @@
-#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "common.hpp"
 #include "interrupt.hpp"
-#include "pieces.hpp"
+#include "rows.hpp"
 #include "verbs.hpp"
 
 namespace tenon::launcher {
@@ -22,26 +21,19 @@ struct Score {
 // Adds what positions [first, last] of `tokens`, read from an empty context, say about the token after each.
 void score_context(Model& model, std::span<const int32_t> tokens, int64_t first, int64_t last, Score& score) {
   Sequence sequence = model.sequence();
+  std::vector<int32_t> rows(static_cast<size_t>(last - first + 1));
+  std::iota(rows.begin(), rows.end(), static_cast<int32_t>(first));
   ForwardOptions options;
   options.cancelled = interrupted;
-  for (const Piece& piece :
-       plan_pieces(static_cast<int64_t>(tokens.size()), piece_size(model.info().vocab, 1), /*on_grid=*/true)) {
-    stop_if_interrupted();
-    const int64_t from = std::max(piece.begin, first), to = std::min(piece.end, last + 1);
-    std::vector<int32_t> rows(static_cast<size_t>(std::max<int64_t>(0, to - from)));
-    std::iota(rows.begin(), rows.end(), static_cast<int32_t>(from - piece.begin));
-    const Feed feed{&sequence,
-                    tokens.subspan(static_cast<size_t>(piece.begin), static_cast<size_t>(piece.end - piece.begin)),
-                    rows};
-    const Output output = model.forward({&feed, 1}, options);
-    for (int64_t row = 0; row < output.rows; ++row) {
-      const double nll = negative_log_likelihood(output.row(row), tokens[static_cast<size_t>(from + row + 1)]);
-      if (!std::isfinite(nll))
-        throw Error(ErrorKind::kRuntime, "the logits of position " + std::to_string(from + row) + " are not finite");
-      score.nll_sum += nll;
-      ++score.tokens;
-    }
-  }
+  options.on_row = [&](int64_t row, std::span<const float> logits) {
+    const double nll = negative_log_likelihood(logits, tokens[static_cast<size_t>(first + row + 1)]);
+    if (!std::isfinite(nll))
+      throw Error(ErrorKind::kRuntime, "the logits of position " + std::to_string(first + row) + " are not finite");
+    score.nll_sum += nll;
+    ++score.tokens;
+  };
+  const Feed feed{&sequence, tokens, rows};
+  model.forward({&feed, 1}, options);
 }
 
 // llama.cpp's convention: windows of `window` tokens that begin with BOS where the model adds one; the second half of
@@ -57,6 +49,7 @@ Score score_windows(Model& model, std::vector<int32_t> tokens, int64_t window) {
   const auto begin = std::chrono::steady_clock::now();
   Score score;
   for (int64_t index = 0; index < n_windows; ++index) {
+    stop_if_interrupted();
     const std::span<int32_t> part =
         std::span(tokens).subspan(static_cast<size_t>(index * window), static_cast<size_t>(window));
     if (tokenizer.adds_bos() && tokenizer.bos()) part[0] = *tokenizer.bos();
