@@ -1,12 +1,12 @@
 #include "loaded.hpp"
 
 #include "graph/builder.hpp"
+#include "plugin/log.hpp"
 
 #include <tenon/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <thread>
@@ -92,14 +92,18 @@ Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options) : plugi
   for (const graph::Weight& weight : graph_.weights) used.push_back(weight.name);
   unused_ = names_->unused(used);
   if (!unused_.empty())
-    spdlog::warn("{} tensors of the file are not used: {}{}", unused_.size(),
-                 fmt::join(unused_.begin(), unused_.begin() + std::min<ptrdiff_t>(4, ptrdiff_t(unused_.size())), ", "), unused_.size() > 4 ? " …" : "");
+    log(TENON_LOG_WARNING,
+        fmt::format("{} tensors of the file are not used: {}{}", unused_.size(),
+                    fmt::join(unused_.begin(), unused_.begin() + std::min<ptrdiff_t>(4, ptrdiff_t(unused_.size())), ", "),
+                    unused_.size() > 4 ? " …" : ""));
   pick_backend(plugins);
   const int64_t trained = configured_->limits().context;
   context_ = options_.context ? options_.context : trained > 0 ? std::min(trained, kDefaultContext) : kDefaultContext;
   if (context_ < 1) throw Error(ErrorKind::kUsage, fmt::format("a context of {} tokens", context_));
+  if (trained > 0 && context_ > trained && options_.clip_context) context_ = trained;
   if (trained > 0 && context_ > trained)
-    spdlog::warn("a context of {} tokens is longer than the {} that the model was trained for", context_, trained);
+    log(TENON_LOG_WARNING,
+        fmt::format("a context of {} tokens is longer than the {} that the model was trained for", context_, trained));
   store_types_ = store::store_types(graph_, store_options());
   weights_ = std::make_unique<program::WeightSet>(graph_, *names_, plugins_.registry(), *device_);
 }
