@@ -109,29 +109,32 @@ void read_row(const tenon_view& view, int64_t row, float* out) {
   }
 }
 
-void write_row(const tenon_view& view, int64_t row, const float* values) {
-  const tenon_addr begin = view.data + uint64_t(row * view.row_bytes);
-  if (view.encoding == TENON_ENC_Q8_32) return write_q8_32(values, view.cols, sdk::at<uint8_t>(begin));
-  const int64_t width = view.cols / (view.groups > 1 ? view.groups : 1);
-  for (int64_t c = 0; c < view.cols; ++c) {
-    const tenon_addr group = begin + uint64_t(c / width * (view.groups > 1 ? view.group_bytes : 0));
-    switch (view.encoding) {
-      case TENON_ENC_F32:
-        sdk::at<float>(group)[c % width] = values[c];
-        break;
-      case TENON_ENC_I32:
-        sdk::at<int32_t>(group)[c % width] = int32_t(values[c]);
-        break;
-      case TENON_ENC_BF16:
-        sdk::at<uint16_t>(group)[c % width] = to_bf16(values[c]);
-        break;
-      case TENON_ENC_F16:
-        sdk::at<uint16_t>(group)[c % width] = to_f16(values[c]);
-        break;
-      default:
-        unknown_encoding(view.encoding);
-    }
+void write_element(const tenon_view& view, int64_t row, int64_t col, float value) {
+  const int64_t groups = view.groups > 1 ? view.groups : 1, width = view.cols / groups;
+  const tenon_addr group =
+      view.data + uint64_t(row * view.row_bytes + (groups > 1 ? col / width * view.group_bytes : 0));
+  switch (view.encoding) {
+    case TENON_ENC_F32:
+      sdk::at<float>(group)[col % width] = value;
+      break;
+    case TENON_ENC_I32:
+      sdk::at<int32_t>(group)[col % width] = int32_t(value);
+      break;
+    case TENON_ENC_BF16:
+      sdk::at<uint16_t>(group)[col % width] = to_bf16(value);
+      break;
+    case TENON_ENC_F16:
+      sdk::at<uint16_t>(group)[col % width] = to_f16(value);
+      break;
+    default:
+      unknown_encoding(view.encoding);
   }
+}
+
+void write_row(const tenon_view& view, int64_t row, const float* values) {
+  if (view.encoding == TENON_ENC_Q8_32)
+    return write_q8_32(values, view.cols, sdk::at<uint8_t>(view.data + uint64_t(row * view.row_bytes)));
+  for (int64_t c = 0; c < view.cols; ++c) write_element(view, row, c, values[c]);
 }
 
 int32_t read_id(const tenon_view& view, int64_t row, int64_t col) {

@@ -10,6 +10,8 @@ namespace tenon::reference {
 void read_row(const tenon_view& view, int64_t row, float* out);
 // A row of floats to the view's encoding: rounded to nearest even, q8_32 as abi.h defines it.
 void write_row(const tenon_view& view, int64_t row, const float* values);
+// One element of a row; not for encodings by blocks.
+void write_element(const tenon_view& view, int64_t row, int64_t col, float value);
 int32_t read_id(const tenon_view& view, int64_t row, int64_t col);
 
 // Rows row0 … row0 + n - 1 of a weight, by its dtype's own decoder. Throws what the decoder answers.

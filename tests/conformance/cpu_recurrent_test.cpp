@@ -1,6 +1,9 @@
 // The CPU's short convolution and gated delta rule against the reference, on every instruction set of the machine.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "transactions.hpp"
 
 namespace tenon::testing {
@@ -191,6 +194,22 @@ TEST_P(CpuRecurrent, APromptReplaysAcceptedRowsFirst) {
     const Trace want = play(op, kernel("reference.gated_delta_rule"), rows, {}, TENON_PHASE_PREFILL);
     EXPECT_LT(compare(got[0], {want.out.data() + 7 * op.out_cols, size_t(33 * op.out_cols)}).relative_rms, 5e-6);
     EXPECT_LT(compare(player.state(0), want.state).relative_rms, 5e-6);
+  }
+}
+
+TEST_P(CpuRecurrent, ARowThatIsNotANumberStaysInItsSequence) {
+  for (const bool is_conv : {true, false}) {
+    const StateOp op = is_conv ? conv_op(40, 4) : delta(shapes()[1]);
+    const tenon_kernel& prompt = is_conv ? conv() : chunked();
+    const tenon_kernel& decode = is_conv ? conv() : sequential();
+    auto a = tokens(op, 70, 11), b = tokens(op, 70, 12);
+    for (float& x : a[20].back()) x = std::numeric_limits<float>::quiet_NaN();
+    Player prompts(op, prompt, 2), steps(op, decode, 2);
+    EXPECT_TRUE(equal_bits(prompts.step({SeqRows{0}, SeqRows{0}}, {a, b}, TENON_PHASE_PREFILL)[1],
+                           play(op, prompt, b, {}, TENON_PHASE_PREFILL).out));
+    EXPECT_TRUE(equal_bits(steps.step({SeqRows{0}, SeqRows{0}}, {part(a, 18, 23), part(b, 0, 5)})[1],
+                           play(op, decode, part(b, 0, 5), {}, TENON_PHASE_DECODE).out));
+    EXPECT_TRUE(std::isnan(prompts.state(0)[0]) || is_conv);
   }
 }
 
