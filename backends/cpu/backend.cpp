@@ -1,10 +1,9 @@
 #include "backend.hpp"
 
-#include <tenon/sdk/base.hpp>
-
 #include <cstring>
 #include <memory>
 #include <string>
+#include <tenon/sdk/base.hpp>
 #include <vector>
 
 #include "isa.hpp"
@@ -64,9 +63,9 @@ tenon_status alloc(void*, uint32_t dev, uint32_t, uint64_t bytes, uint64_t align
     if (const tenon_status status = check_device(dev)) return status;
     const tenon_addr got = allocate(bytes, align);
     if (!got) {
-      return sdk::fail(TENON_OUT_OF_MEMORY, sdk::text("cpu: no room for %llu bytes (%llu are free)",
-                                                      static_cast<unsigned long long>(bytes),
-                                                      static_cast<unsigned long long>(memory_state().free_bytes)));
+      return sdk::fail(TENON_OUT_OF_MEMORY,
+                       sdk::text("cpu: no room for %llu bytes (%llu are free)", static_cast<unsigned long long>(bytes),
+                                 static_cast<unsigned long long>(memory_state().free_bytes)));
     }
     *address = got;
     return tenon_status(TENON_OK);

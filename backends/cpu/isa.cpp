@@ -17,17 +17,23 @@ namespace tenon::cpu {
 
 const char* isa_name(Isa isa) {
   switch (isa) {
-    case Isa::kAvx2: return "avx2";
-    case Isa::kAvx512: return "avx512";
-    default: return "portable";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
+    default:
+      return "portable";
   }
 }
 
 const char* isa_features(Isa isa) {
   switch (isa) {
-    case Isa::kAvx2: return "avx2 fma f16c";
-    case Isa::kAvx512: return "avx512f avx512bw avx512dq avx512vl avx512vnni avx512bf16";
-    default: return "";
+    case Isa::kAvx2:
+      return "avx2 fma f16c";
+    case Isa::kAvx512:
+      return "avx512f avx512bw avx512dq avx512vl avx512vnni avx512bf16";
+    default:
+      return "";
   }
 }
 

@@ -90,7 +90,8 @@ void Team::start_threads(uint32_t workers) {
 void Team::serve(uint32_t index, uint32_t seen) {
   for (;;) {
     start_.wait_while(seen, 20, 300);
-    // A worker that is part of a job cannot miss it, since run() waits for it; another may wake late and see a newer one.
+    // A worker that is part of a job cannot miss it, since run() waits for it; another may wake late and see a newer
+    // one.
     seen = start_.load();
     if (index >= (seen & ((1u << kWorkerBits) - 1))) continue;
     call_body(index);

@@ -52,8 +52,8 @@ class Team {
   uint32_t n_threads_ = 0;  // guarded by calls_
   unsigned spin_us_ = 0, yield_us_ = 0;
 
-  // The job; written before start_ is set. start_ holds a counter of jobs above kWorkerBits bits with the job's workers:
-  // one word, so that a thread which wakes late never pairs one job's turn with another's number of workers.
+  // The job; written before start_ is set. start_ holds a counter of jobs above kWorkerBits bits with the job's
+  // workers: one word, so that a thread which wakes late never pairs one job's turn with another's number of workers.
   void (*body_)(void*, const tenon_exec*) = nullptr;
   void* arg_ = nullptr;
   uint32_t workers_ = 0;

@@ -27,7 +27,8 @@ tenon_attention_attr attr_of(const Shape& s) {
 Store filled(const Shape& s, const std::vector<int32_t>& lengths) {
   int32_t longest = 1;
   for (const int32_t n : lengths) longest = std::max(longest, n);
-  Store store = Store::paged(s.kv_heads, s.dim, s.dim_v, s.dtype_k, s.dtype_v, uint32_t(lengths.size()), longest, s.window);
+  Store store =
+      Store::paged(s.kv_heads, s.dim, s.dim_v, s.dtype_k, s.dtype_v, uint32_t(lengths.size()), longest, s.window);
   for (uint32_t q = 0; q < lengths.size(); ++q)
     for (int32_t p = 0; p < lengths[q]; ++p) {
       Random random(uint64_t(q) * 100000 + uint64_t(p) + 1);
@@ -80,6 +81,7 @@ TEST(CpuAttention, AgreesWithTheReferenceForManyShapes) {
       {.heads = 8, .kv_heads = 1, .dim = 128, .dim_v = 128, .softcap = 5, .dtype_k = "bf16", .dtype_v = "f32"},
       {.heads = 2, .kv_heads = 1, .dim = 512, .dim_v = 512, .dtype_k = "f32", .dtype_v = "bf16"},
       {.heads = 2, .kv_heads = 2, .dim = 192, .dim_v = 128, .window = 1},
+      {.heads = 2, .kv_heads = 1, .dtype_k = "f64", .dtype_v = "f64"},  // through the dtype's record
   };
   for (const Shape& s : shapes) {
     SCOPED_TRACE("heads " + std::to_string(s.heads) + ", dim " + std::to_string(s.dim));
@@ -107,7 +109,8 @@ TEST(CpuAttention, PrefillGivesTheSameBitsForEveryChunking) {
       const auto whole = in_steps(*kernel, s, store, 0, {320}, TENON_PHASE_PREFILL, 1);
       for (const std::vector<int32_t>& sizes :
            {std::vector<int32_t>{64, 64, 64, 64, 64}, {128, 192}, {256, 64}, {304, 16}}) {
-        EXPECT_TRUE(equal_bits(in_steps(*kernel, s, store, 0, sizes, TENON_PHASE_PREFILL, 2), whole)) << name_of(*kernel);
+        EXPECT_TRUE(equal_bits(in_steps(*kernel, s, store, 0, sizes, TENON_PHASE_PREFILL, 2), whole))
+            << name_of(*kernel);
       }
     }
   }
@@ -202,12 +205,13 @@ TEST(CpuAttention, RefusesWithReasons) {
 }
 
 TEST(CpuKvWrite, WritesWhatTheReferenceWrites) {
-  for (const char* dtype : {"f32", "f16", "bf16"}) {
+  for (const char* dtype : {"f32", "f16", "bf16", "f64"}) {
     for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) {
       const Step step({{62, 5}, {0, 1}, {130, 15}});
       const tenon_kv_write_attr attr = {sizeof attr, 3, 40, 24};
       OpCase c(TENON_OP_KV_WRITE, attr, step);
-      c.strided(step.rows(), 120, rows_of(step.rows(), 120, 1), 3, 8, 40).input(step.rows(), 72, rows_of(step.rows(), 72, 2));
+      c.strided(step.rows(), 120, rows_of(step.rows(), 120, 1), 3, 8, 40)
+          .input(step.rows(), 72, rows_of(step.rows(), 72, 2));
       c.store(Store::paged(3, 40, 24, dtype, dtype, 3, 145)).phase(phase);
       const RunResult want = run_reference(c);
       for (const tenon_kernel* kernel : variants("kv_write")) {

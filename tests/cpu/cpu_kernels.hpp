@@ -57,10 +57,11 @@ inline std::vector<float> rows_of(uint32_t rows, int64_t cols, uint64_t seed, fl
 
 using MakeCase = std::function<OpCase(uint32_t rows)>;
 
-// For each variant and each row count: within `tolerance` (relative root mean square) of the reference, the same bits for
-// 1, 2, 3 and 7 workers, and each row's bits independent of the number of rows.
+// For each variant and each row count: within `tolerance` (relative root mean square) of the reference, the same bits
+// for 1, 2, 3 and 7 workers, and each row's bits independent of the number of rows.
 inline void check_op(const std::string& op, const MakeCase& make, double tolerance,
-                     const std::vector<uint32_t>& row_counts = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17},
+                     const std::vector<uint32_t>& row_counts = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16,
+                                                                17},
                      const std::vector<uint32_t>& phases = {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) {
   for (const tenon_kernel* kernel : variants(op)) {
     for (const uint32_t phase : phases) {

@@ -17,27 +17,27 @@ TEST(CpuGlu, ServesEveryActivationAndLimit) {
   for (const uint32_t activation : {TENON_ACT_SILU, TENON_ACT_GELU_TANH, TENON_ACT_SIGMOID, TENON_ACT_SWIGLU_OAI}) {
     for (const float limit : {0.0f, 0.75f}) {
       SCOPED_TRACE("activation " + std::to_string(activation) + ", limit " + std::to_string(limit));
-      check_op(
-          "glu",
-          [&](uint32_t rows) {
-            OpCase c(TENON_OP_GLU, glu_attr(activation, limit), Step::plain(rows));
-            c.input(rows, 333, rows_of(rows, 333, 1, 4)).input(rows, 333, rows_of(rows, 333, 2)).output(333);
-            return c;
-          },
-          kRounding, {1, 2, 5, 17});
+      check_op("glu",
+               [&](uint32_t rows) {
+                 OpCase c(TENON_OP_GLU, glu_attr(activation, limit), Step::plain(rows));
+                 c.input(rows, 333, rows_of(rows, 333, 1, 4)).input(rows, 333, rows_of(rows, 333, 2)).output(333);
+                 return c;
+               },
+               kRounding, {1, 2, 5, 17});
     }
   }
 }
 
 TEST(CpuGlu, ReadsGateAndUpFromOneStridedValue) {
-  check_op(
-      "glu",
-      [](uint32_t rows) {
-        OpCase c(TENON_OP_GLU, glu_attr(TENON_ACT_SILU), Step::plain(rows));
-        c.strided(rows, 96, rows_of(rows, 96, 1), 4, 0, 24).strided(rows, 96, rows_of(rows, 96, 2), 2, 8, 40).output(96);
-        return c;
-      },
-      kRounding, {1, 3, 17});
+  check_op("glu",
+           [](uint32_t rows) {
+             OpCase c(TENON_OP_GLU, glu_attr(TENON_ACT_SILU), Step::plain(rows));
+             c.strided(rows, 96, rows_of(rows, 96, 1), 4, 0, 24)
+                 .strided(rows, 96, rows_of(rows, 96, 2), 2, 8, 40)
+                 .output(96);
+             return c;
+           },
+           kRounding, {1, 3, 17});
 }
 
 TEST(CpuGlu, IsAccurateOverTheWholeRange) {
@@ -101,15 +101,14 @@ TEST(CpuAdd, AddsAndMultipliesAlikeOnEveryInstructionSet) {
 TEST(CpuMul, TakesAWeightOfARowOrOneNumber) {
   for (const char* dtype : {"f32", "f16", "bf16"}) {
     for (const int64_t entries : {1, 83}) {
-      check_op(
-          "mul",
-          [&](uint32_t rows) {
-            OpCase c(TENON_OP_MUL, Step::plain(rows));
-            c.input(rows, 83, rows_of(rows, 83, 1));
-            c.weight(dtype, 1, entries, Random(9).normals(size_t(entries))).output(83);
-            return c;
-          },
-          0, {1, 3, 17});
+      check_op("mul",
+               [&](uint32_t rows) {
+                 OpCase c(TENON_OP_MUL, Step::plain(rows));
+                 c.input(rows, 83, rows_of(rows, 83, 1));
+                 c.weight(dtype, 1, entries, Random(9).normals(size_t(entries))).output(83);
+                 return c;
+               },
+               0, {1, 3, 17});
     }
   }
 }
@@ -127,26 +126,24 @@ TEST(CpuScale, MultipliesByTheFactor) {
 
 TEST(CpuSoftcap, IsAccurateForSmallAndLargeValues) {
   for (const float size : {1e-4f, 1.0f, 20.0f, 500.0f}) {
-    check_op(
-        "softcap",
-        [size](uint32_t rows) {
-          OpCase c(TENON_OP_SOFTCAP, tenon_scale_attr{sizeof(tenon_scale_attr), 30}, Step::plain(rows));
-          c.input(rows, 101, rows_of(rows, 101, 1, size)).output(101);
-          return c;
-        },
-        kRounding, {1, 2, 17});
+    check_op("softcap",
+             [size](uint32_t rows) {
+               OpCase c(TENON_OP_SOFTCAP, tenon_scale_attr{sizeof(tenon_scale_attr), 30}, Step::plain(rows));
+               c.input(rows, 101, rows_of(rows, 101, 1, size)).output(101);
+               return c;
+             },
+             kRounding, {1, 2, 17});
   }
 }
 
 TEST(CpuConcat, JoinsPlainAndStridedValues) {
-  check_op(
-      "concat",
-      [](uint32_t rows) {
-        OpCase c(TENON_OP_CONCAT, Step::plain(rows));
-        c.strided(rows, 48, rows_of(rows, 48, 1), 3, 5, 7).input(rows, 37, rows_of(rows, 37, 2)).output(85);
-        return c;
-      },
-      0, {1, 2, 7, 17});
+  check_op("concat",
+           [](uint32_t rows) {
+             OpCase c(TENON_OP_CONCAT, Step::plain(rows));
+             c.strided(rows, 48, rows_of(rows, 48, 1), 3, 5, 7).input(rows, 37, rows_of(rows, 37, 2)).output(85);
+             return c;
+           },
+           0, {1, 2, 7, 17});
 }
 
 TEST(CpuColumns, ANotFiniteValueStaysInItsPlace) {
@@ -155,9 +152,9 @@ TEST(CpuColumns, ANotFiniteValueStaysInItsPlace) {
     for (const tenon_kernel* kernel : variants(op)) {
       std::vector<float> x = rows_of(2, 40, 1);
       x[7] = nan;
-      OpCase c = std::string(op) == "glu" ? OpCase(TENON_OP_GLU, glu_attr(TENON_ACT_GELU_TANH, 1), Step::plain(2))
-                                          : OpCase(TENON_OP_SOFTCAP, tenon_scale_attr{sizeof(tenon_scale_attr), 30},
-                                                   Step::plain(2));
+      OpCase c = std::string(op) == "glu"
+                     ? OpCase(TENON_OP_GLU, glu_attr(TENON_ACT_GELU_TANH, 1), Step::plain(2))
+                     : OpCase(TENON_OP_SOFTCAP, tenon_scale_attr{sizeof(tenon_scale_attr), 30}, Step::plain(2));
       c.input(2, 40, x);
       if (std::string(op) == "glu") c.input(2, 40, rows_of(2, 40, 2));
       c.output(40);

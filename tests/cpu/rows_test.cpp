@@ -13,15 +13,14 @@ TEST(CpuNorm, ServesBothKindsOverTheRow) {
   for (const uint32_t kind : {TENON_NORM_RMS, TENON_NORM_L2}) {
     for (const int64_t cols : {640, 77}) {
       for (const char* dtype : {"f32", "f16", "bf16", ""}) {
-        check_op(
-            "norm",
-            [&](uint32_t rows) {
-              OpCase c(TENON_OP_NORM, tenon_norm_attr{sizeof(tenon_norm_attr), kind, 1e-6f, 0}, Step::plain(rows));
-              c.input(rows, cols, rows_of(rows, cols, 1, 3)).output(cols);
-              if (*dtype) c.weight(dtype, 1, cols, Random(5).normals(size_t(cols)));
-              return c;
-            },
-            3e-7, {1, 2, 7, 16, 17});
+        check_op("norm",
+                 [&](uint32_t rows) {
+                   OpCase c(TENON_OP_NORM, tenon_norm_attr{sizeof(tenon_norm_attr), kind, 1e-6f, 0}, Step::plain(rows));
+                   c.input(rows, cols, rows_of(rows, cols, 1, 3)).output(cols);
+                   if (*dtype) c.weight(dtype, 1, cols, Random(5).normals(size_t(cols)));
+                   return c;
+                 },
+                 3e-7, {1, 2, 7, 16, 17});
       }
     }
   }
@@ -76,7 +75,8 @@ TEST(CpuEncode, ABlockThatIsNotFiniteIsMarkedAndAlone) {
       c.input(1, 96, x).output(96);
       for (const tenon_kernel* kernel : variants("encode")) {
         const RunResult got = run_op(*kernel, c);
-        for (size_t i = 0; i < 96; ++i) EXPECT_EQ(std::isnan(got.out[0][i]), i / 32 == 1) << name_of(*kernel) << " " << i;
+        for (size_t i = 0; i < 96; ++i)
+          EXPECT_EQ(std::isnan(got.out[0][i]), i / 32 == 1) << name_of(*kernel) << " " << i;
       }
     }
   }
@@ -84,19 +84,18 @@ TEST(CpuEncode, ABlockThatIsNotFiniteIsMarkedAndAlone) {
 
 TEST(CpuEmbed, ReadsEveryFloatTableAndTheOverlay) {
   for (const char* dtype : {"f32", "f16", "bf16", "f64"}) {
-    check_op(
-        "embed",
-        [&](uint32_t rows) {
-          Step step = Step::plain(rows);
-          std::vector<int32_t> ids;
-          for (uint32_t r = 0; r < rows; ++r) ids.push_back(int32_t(r * 7 % 40));
-          for (uint32_t r = 0; r < rows; ++r) step.overlay[r] = r % 4 == 2 ? int32_t(r % 3) : -1;
-          OpCase c(TENON_OP_EMBED, tenon_embed_attr{sizeof(tenon_embed_attr), 25.3f}, step);
-          c.ids(rows, 1, ids).input(3, 75, rows_of(3, 75, 4)).output(75);
-          c.weight(dtype, 40, 75, Random(3).normals(40 * 75));
-          return c;
-        },
-        0, {1, 2, 3, 17});
+    check_op("embed",
+             [&](uint32_t rows) {
+               Step step = Step::plain(rows);
+               std::vector<int32_t> ids;
+               for (uint32_t r = 0; r < rows; ++r) ids.push_back(int32_t(r * 7 % 40));
+               for (uint32_t r = 0; r < rows; ++r) step.overlay[r] = r % 4 == 2 ? int32_t(r % 3) : -1;
+               OpCase c(TENON_OP_EMBED, tenon_embed_attr{sizeof(tenon_embed_attr), 25.3f}, step);
+               c.ids(rows, 1, ids).input(3, 75, rows_of(3, 75, 4)).output(75);
+               c.weight(dtype, 40, 75, Random(3).normals(40 * 75));
+               return c;
+             },
+             0, {1, 2, 3, 17});
   }
 }
 
@@ -111,42 +110,40 @@ TEST(CpuEmbed, RefusesATokenOutsideTheTable) {
 TEST(CpuRope, ServesBothStylesPartHeadsAndLargePositions) {
   for (const uint32_t style : {TENON_ROPE_HALF, TENON_ROPE_ADJACENT}) {
     for (const uint32_t n_rot : {256u, 64u, 20u}) {
-      check_op(
-          "rope",
-          [&](uint32_t rows) {
-            tenon_rope_attr attr = {};
-            attr.struct_size = sizeof attr, attr.style = style, attr.head_dim = 256, attr.n_rot = n_rot;
-            attr.magnitude = 1.1f;
-            Step step = Step::plain(rows);
-            for (uint32_t r = 0; r < rows; ++r) step.position[r] = int32_t(r == 1 ? 999983 : r * r * 50);
-            OpCase c(TENON_OP_ROPE, attr, step);
-            std::vector<float> inv;
-            for (uint32_t i = 0; i < n_rot / 2; ++i) inv.push_back(float(std::pow(1e6, -2.0 * i / n_rot)));
-            c.strided(rows, 768, rows_of(rows, 768, 1), 3, 0, 256).weight("f32", 1, n_rot / 2, inv).output(768);
-            return c;
-          },
-          3e-7, {1, 2, 3, 16, 17});
+      check_op("rope",
+               [&](uint32_t rows) {
+                 tenon_rope_attr attr = {};
+                 attr.struct_size = sizeof attr, attr.style = style, attr.head_dim = 256, attr.n_rot = n_rot;
+                 attr.magnitude = 1.1f;
+                 Step step = Step::plain(rows);
+                 for (uint32_t r = 0; r < rows; ++r) step.position[r] = int32_t(r == 1 ? 999983 : r * r * 50);
+                 OpCase c(TENON_OP_ROPE, attr, step);
+                 std::vector<float> inv;
+                 for (uint32_t i = 0; i < n_rot / 2; ++i) inv.push_back(float(std::pow(1e6, -2.0 * i / n_rot)));
+                 c.strided(rows, 768, rows_of(rows, 768, 1), 3, 0, 256).weight("f32", 1, n_rot / 2, inv).output(768);
+                 return c;
+               },
+               3e-7, {1, 2, 3, 16, 17});
     }
   }
 }
 
 TEST(CpuRope, TakesPositionsFromSections) {
-  check_op(
-      "rope",
-      [](uint32_t rows) {
-        tenon_rope_attr attr = {};
-        attr.struct_size = sizeof attr, attr.style = TENON_ROPE_HALF, attr.head_dim = 128, attr.n_rot = 64;
-        attr.sections[0] = 11, attr.sections[1] = 11, attr.sections[2] = 10, attr.magnitude = 1;
-        Step step = Step::plain(rows);
-        for (uint32_t s = 0; s < 3; ++s)
-          for (uint32_t r = 0; r < rows; ++r) step.position[s * step.max_rows + r] = int32_t(100 * s + 3 * r + 5);
-        OpCase c(TENON_OP_ROPE, attr, step);
-        std::vector<float> inv;
-        for (int i = 0; i < 32; ++i) inv.push_back(float(std::pow(1e4, -i / 32.0)));
-        c.input(rows, 256, rows_of(rows, 256, 1)).weight("f32", 1, 32, inv).output(256);
-        return c;
-      },
-      3e-7, {1, 4, 17});
+  check_op("rope",
+           [](uint32_t rows) {
+             tenon_rope_attr attr = {};
+             attr.struct_size = sizeof attr, attr.style = TENON_ROPE_HALF, attr.head_dim = 128, attr.n_rot = 64;
+             attr.sections[0] = 11, attr.sections[1] = 11, attr.sections[2] = 10, attr.magnitude = 1;
+             Step step = Step::plain(rows);
+             for (uint32_t s = 0; s < 3; ++s)
+               for (uint32_t r = 0; r < rows; ++r) step.position[s * step.max_rows + r] = int32_t(100 * s + 3 * r + 5);
+             OpCase c(TENON_OP_ROPE, attr, step);
+             std::vector<float> inv;
+             for (int i = 0; i < 32; ++i) inv.push_back(float(std::pow(1e4, -i / 32.0)));
+             c.input(rows, 256, rows_of(rows, 256, 1)).weight("f32", 1, 32, inv).output(256);
+             return c;
+           },
+           3e-7, {1, 4, 17});
 }
 
 TEST(CpuSelectRows, GivesTheRowsThatTheStepNames) {

@@ -33,7 +33,8 @@ sdk::Offer accept_rope(const sdk::Node& node) {
   const auto& attr = node.attr<tenon_rope_attr>();
   if (attr.head_dim == 0 || attr.n_rot == 0 || attr.n_rot % 2 != 0 || attr.n_rot > attr.head_dim)
     return sdk::refuse("%u turned columns in heads of %u", attr.n_rot, attr.head_dim);
-  if (attr.style != TENON_ROPE_HALF && attr.style != TENON_ROPE_ADJACENT) return sdk::refuse("rope style %u", attr.style);
+  if (attr.style != TENON_ROPE_HALF && attr.style != TENON_ROPE_ADJACENT)
+    return sdk::refuse("rope style %u", attr.style);
   if (!whole_heads(node.in()[0], attr.head_dim) || !whole_heads(node.out()[0], attr.head_dim))
     return sdk::refuse("a view of %lld columns in %lld groups tears heads of %u", wide(node.in()[0].cols),
                        wide(node.in()[0].groups), attr.head_dim);
@@ -50,8 +51,8 @@ sdk::Offer accept_kv_write(const sdk::Node& node) {
   if (type.kind != TENON_STORE_PAGED || type.layout != 0) return sdk::refuse("writes paged stores of layout 0");
   if (!whole_heads(node.in()[0], attr.head_dim) || !whole_heads(node.in()[1], attr.head_dim_v))
     return sdk::refuse("a view of K or V tears heads of %u and %u", attr.head_dim, attr.head_dim_v);
-  for (const std::string& why : {complaint_about(type.dtype_k, attr.head_dim, true),
-                                 complaint_about(type.dtype_v, attr.head_dim_v, true)})
+  for (const std::string& why :
+       {complaint_about(type.dtype_k, attr.head_dim, true), complaint_about(type.dtype_v, attr.head_dim_v, true)})
     if (!why.empty()) return sdk::Offer::refusal(why);
   return sdk::offer();
 }
@@ -67,8 +68,8 @@ sdk::Offer accept_attention(const sdk::Node& node) {
     return sdk::refuse("heads of %u and %u are no multiples of 16", attr.head_dim, attr.head_dim_v);
   if (!whole_heads(node.in()[0], attr.head_dim) || !whole_heads(node.out()[0], attr.head_dim_v))
     return sdk::refuse("a view of the queries or the output tears heads of %u and %u", attr.head_dim, attr.head_dim_v);
-  for (const std::string& why : {complaint_about(type.dtype_k, attr.head_dim, false),
-                                 complaint_about(type.dtype_v, attr.head_dim_v, false)})
+  for (const std::string& why :
+       {complaint_about(type.dtype_k, attr.head_dim, false), complaint_about(type.dtype_v, attr.head_dim_v, false)})
     if (!why.empty()) return sdk::Offer::refusal(why);
   return sdk::offer();
 }

@@ -1,6 +1,6 @@
-// attention.hpp: what both phases of attention share: the keys that a row sees, tiles of 64 keys as f32, and the running
-// softmax. A tile is a page, so its borders are absolute key positions, whatever the chunking and the company of a row.
-// For sources built once an instruction set.
+// attention.hpp: what both phases of attention share: the keys that a row sees, tiles of 64 keys as f32, and the
+// running softmax. A tile is a page, so its borders are absolute key positions, whatever the chunking and the company
+// of a row. For sources built once an instruction set.
 #pragma once
 
 #include "pages.hpp"
@@ -18,13 +18,14 @@ TENON_INLINE int64_t first_key(const tenon_attention_attr* attr, int64_t index) 
   return larger(0, index - attr->window + 1);
 }
 
-// `rows` rows of `cols` from a store's page as f32: in place where they are f32 already, else in `buffer`. Null when the
-// dtype's record fails.
+// `rows` rows of `cols` from a store's page as f32: in place where they are f32 already, else in `buffer`. Null when
+// the dtype's record fails.
 TENON_INLINE const float* as_f32(const OpPlan* plan, int which, const uint8_t* page, int64_t rows, int64_t cols,
                                  float* buffer) {
   const int64_t n = rows * cols;
   switch (plan->dtype_id[which]) {
-    case TENON_DTYPE_F32: return reinterpret_cast<const float*>(page);
+    case TENON_DTYPE_F32:
+      return reinterpret_cast<const float*>(page);
     case TENON_DTYPE_F16: {
       const uint16_t* p = reinterpret_cast<const uint16_t*>(page);
       for (int64_t i = 0; i < n; i += kLanes) store(buffer + i, load_f16(p + i));

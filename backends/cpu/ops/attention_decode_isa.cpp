@@ -1,13 +1,13 @@
-// attention, decode phase: few rows, each over all its keys. Heads are shared among the workers; a worker's heads of one
-// K/V head go over the keys together.
+// attention, decode phase: few rows, each over all its keys. Heads are shared among the workers; a worker's heads of
+// one K/V head go over the keys together.
 #include "attention.hpp"
 #include "ops_isa.hpp"
 
 namespace tenon::cpu::TENON_ISA {
 namespace {
 
-constexpr int kKeys = 8;      // keys whose products are computed together
-constexpr int kPairs = 64;    // (row, head) pairs that share a walk over the keys
+constexpr int kKeys = 8;    // keys whose products are computed together
+constexpr int kPairs = 64;  // (row, head) pairs that share a walk over the keys
 
 // Sums of eight vectors, each by the tree of sum().
 TENON_INLINE void sums8(const F* x, float* out) {
@@ -112,9 +112,15 @@ tenon_status walk_keys(Walk* w) {
         w->alpha[p] = soften(attr, w->score + p * kTile, 0, kTile / kLanes, lo, hi, &w->run[p]);
       }
       switch (w->plan->dtype_id[1]) {
-        case TENON_DTYPE_F16: add_values(w, r, reinterpret_cast<const Half*>(v), lo, hi); break;
-        case TENON_DTYPE_BF16: add_values(w, r, reinterpret_cast<const Brain*>(v), lo, hi); break;
-        default: add_values(w, r, values, lo, hi); break;
+        case TENON_DTYPE_F16:
+          add_values(w, r, reinterpret_cast<const Half*>(v), lo, hi);
+          break;
+        case TENON_DTYPE_BF16:
+          add_values(w, r, reinterpret_cast<const Brain*>(v), lo, hi);
+          break;
+        default:
+          add_values(w, r, values, lo, hi);
+          break;
       }
     }
   }

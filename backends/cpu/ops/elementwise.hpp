@@ -39,9 +39,12 @@ TENON_INLINE void map2(const tenon_view* y, const tenon_view* a, const tenon_vie
 // Sixteen entries of a float weight, from entry i on; zeros past `n`.
 TENON_INLINE F weight_at(const tenon_weight* w, int64_t i, int64_t n) {
   switch (w->dtype) {
-    case TENON_DTYPE_F16: return load_f16_first(pointer_at<uint16_t>(w->plane[0], i), n);
-    case TENON_DTYPE_BF16: return load_bf16_first(pointer_at<uint16_t>(w->plane[0], i), n);
-    default: return load_first(pointer_at<float>(w->plane[0], i), n);
+    case TENON_DTYPE_F16:
+      return load_f16_first(pointer_at<uint16_t>(w->plane[0], i), n);
+    case TENON_DTYPE_BF16:
+      return load_bf16_first(pointer_at<uint16_t>(w->plane[0], i), n);
+    default:
+      return load_first(pointer_at<float>(w->plane[0], i), n);
   }
 }
 

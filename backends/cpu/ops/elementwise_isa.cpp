@@ -50,24 +50,22 @@ tenon_status scale(const OpPlan* plan, const tenon_args* args, const tenon_exec*
   return unary(plan, args, exec, [factor](F a) { return a * factor; });
 }
 
-tenon_status softcap(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
+TENON_FLATTEN tenon_status softcap(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
   const F cap = splat(plan->scale.factor);
   return unary(plan, args, exec, [cap](F a) { return cap * tanh(a / cap); });
 }
 
-tenon_status glu(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
+TENON_FLATTEN tenon_status glu(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
   // No limit is a limit that nothing exceeds. A NaN comes out as NaN, since min2 and max2 keep the second operand.
   const float bound = plan->glu.limit > 0 ? plan->glu.limit : __builtin_inff();
   const F high = splat(bound), low = splat(-bound), alpha = splat(plan->glu.alpha);
   switch (plan->glu.activation) {
     case TENON_ACT_GELU_TANH:
-      return binary(plan, args, exec, [=](F gate, F up) {
-        return gelu_tanh(min2(high, gate)) * max2(low, min2(high, up));
-      });
+      return binary(plan, args, exec,
+                    [=](F gate, F up) { return gelu_tanh(min2(high, gate)) * max2(low, min2(high, up)); });
     case TENON_ACT_SIGMOID:
-      return binary(plan, args, exec, [=](F gate, F up) {
-        return sigmoid(min2(high, gate)) * max2(low, min2(high, up));
-      });
+      return binary(plan, args, exec,
+                    [=](F gate, F up) { return sigmoid(min2(high, gate)) * max2(low, min2(high, up)); });
     case TENON_ACT_SWIGLU_OAI:
       return binary(plan, args, exec, [=](F gate, F up) {
         gate = min2(high, gate);
@@ -80,7 +78,7 @@ tenon_status glu(const OpPlan* plan, const tenon_args* args, const tenon_exec* e
   }
 }
 
-tenon_status gate(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
+TENON_FLATTEN tenon_status gate(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
   const bool use_silu = plan->gate.activation == TENON_ACT_SILU;
   const auto act = [use_silu](F g) { return use_silu ? silu(g) : sigmoid(g); };
   const tenon_view *x = &args->in[0], *g = &args->in[1], *y = &args->out[0];

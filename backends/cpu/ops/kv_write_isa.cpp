@@ -7,7 +7,9 @@ namespace {
 
 TENON_INLINE tenon_status put(const tenon_dtype* record, uint32_t dtype, uint8_t* to, const float* from, int64_t dim) {
   switch (dtype) {
-    case TENON_DTYPE_F32: memcpy(to, from, size_t(dim) * sizeof(float)); return TENON_OK;
+    case TENON_DTYPE_F32:
+      memcpy(to, from, size_t(dim) * sizeof(float));
+      return TENON_OK;
     case TENON_DTYPE_F16:
       for (int64_t i = 0; i < dim; i += kLanes)
         store_f16_first(reinterpret_cast<uint16_t*>(to) + i, load_first(from + i, dim - i), dim - i);
@@ -34,8 +36,7 @@ tenon_status kv_write(const OpPlan* plan, const tenon_args* args, const tenon_ex
   const int64_t k_bytes = row_bytes_of(plan->dtype[0], attr->head_dim);
   const int64_t v_bytes = row_bytes_of(plan->dtype[1], attr->head_dim_v);
   const Span heads = heads_of(plan, attr->kv_heads, exec);
-  const Span rows =
-      plan->partition == TENON_PART_ROWS ? share_of(n_rows, exec) : Span{0, n_rows};
+  const Span rows = plan->partition == TENON_PART_ROWS ? share_of(n_rows, exec) : Span{0, n_rows};
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     uint8_t* page = page_of(pages, seq[r], index[r] / TENON_PAGE_TOKENS);
     if (!page) return TENON_INVALID_ARGUMENT;

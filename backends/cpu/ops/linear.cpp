@@ -8,9 +8,12 @@ namespace tenon::cpu {
 
 const LinearTable& linear_table(Isa isa) {
   switch (isa) {
-    case Isa::kAvx512: return avx512::kLinear;
-    case Isa::kAvx2: return avx2::kLinear;
-    default: return portable::kLinear;
+    case Isa::kAvx512:
+      return avx512::kLinear;
+    case Isa::kAvx2:
+      return avx2::kLinear;
+    default:
+      return portable::kLinear;
   }
 }
 

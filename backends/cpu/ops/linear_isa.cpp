@@ -1,4 +1,5 @@
-// linear: y = x W^T for float weights packed sixteen rows to a vector, and for weights of any dtype, decoded on the way.
+// linear: y = x W^T for float weights packed sixteen rows to a vector, and for weights of any dtype, decoded on the
+// way.
 #include "product.hpp"
 #include "transpose.hpp"
 
@@ -30,8 +31,8 @@ void packed_weight(const tenon_view* x, const tenon_weight* w, const tenon_view*
   const B* panel = pointer_at<B>(w->plane[0], 0);
   const int64_t k = x->cols, whole = smaller(blocks.end, y->cols / kLanes), y_row = y->row_bytes / 4;
   if (blocks.begin < whole) {
-    multiply_blocks(x, panel + blocks.begin * k * kLanes, rows, whole - blocks.begin, f32_at(y, 0, blocks.begin * kLanes),
-                    y_row);
+    multiply_blocks(x, panel + blocks.begin * k * kLanes, rows, whole - blocks.begin,
+                    f32_at(y, 0, blocks.begin * kLanes), y_row);
   }
   if (whole < blocks.end) {  // the last block is short: through a buffer, a few rows at a time
     float buffer[kTileRows * kLanes];
@@ -51,9 +52,15 @@ tenon_status packed_f32(const OpPlan* plan, const tenon_args* args, const tenon_
     const tenon_view* y = &args->out[i];
     const Span blocks = share_of((y->cols + kLanes - 1) / kLanes, exec);
     switch (plan->dtype_id[i]) {
-      case TENON_DTYPE_F16: packed_weight<Half>(&args->in[0], &args->weight[i], y, args->rows, blocks); break;
-      case TENON_DTYPE_BF16: packed_weight<Brain>(&args->in[0], &args->weight[i], y, args->rows, blocks); break;
-      default: packed_weight<float>(&args->in[0], &args->weight[i], y, args->rows, blocks); break;
+      case TENON_DTYPE_F16:
+        packed_weight<Half>(&args->in[0], &args->weight[i], y, args->rows, blocks);
+        break;
+      case TENON_DTYPE_BF16:
+        packed_weight<Brain>(&args->in[0], &args->weight[i], y, args->rows, blocks);
+        break;
+      default:
+        packed_weight<float>(&args->in[0], &args->weight[i], y, args->rows, blocks);
+        break;
     }
   }
   return TENON_OK;
@@ -129,15 +136,21 @@ __attribute__((noinline)) void tile_bf16(const uint8_t* a, int64_t a_step, const
 }
 
 template <int kVectors>
-TENON_INLINE void tile_bf16_of(int64_t rows, const uint8_t* a, int64_t a_step, const uint8_t* b, int64_t b_step, float* c,
-                               int64_t c_row, int64_t pairs, bool add) {
+TENON_INLINE void tile_bf16_of(int64_t rows, const uint8_t* a, int64_t a_step, const uint8_t* b, int64_t b_step,
+                               float* c, int64_t c_row, int64_t pairs, bool add) {
   switch (rows) {
-    case 1: return tile_bf16<1, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
-    case 2: return tile_bf16<2, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
-    case 3: return tile_bf16<3, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
-    case 4: return tile_bf16<4, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
-    case 5: return tile_bf16<5, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
-    default: return tile_bf16<6, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
+    case 1:
+      return tile_bf16<1, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
+    case 2:
+      return tile_bf16<2, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
+    case 3:
+      return tile_bf16<3, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
+    case 4:
+      return tile_bf16<4, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
+    case 5:
+      return tile_bf16<5, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
+    default:
+      return tile_bf16<6, kVectors>(a, a_step, b, b_step, c, c_row, pairs, add);
   }
 }
 

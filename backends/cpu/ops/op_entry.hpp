@@ -1,4 +1,5 @@
-// op_entry.hpp: one row of the table of ops: what a node must be like, how a launch is cut, and which function serves it.
+// op_entry.hpp: one row of the table of ops: what a node must be like, how a launch is cut, and which function serves
+// it.
 #pragma once
 
 #include "ops.hpp"

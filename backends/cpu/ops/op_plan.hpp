@@ -4,9 +4,8 @@
 // standard library.
 #pragma once
 
-#include <tenon/abi.h>
-
 #include <stdint.h>
+#include <tenon/abi.h>
 
 namespace tenon::cpu {
 

@@ -10,9 +10,12 @@ namespace tenon::cpu {
 
 const OpTable& op_table(Isa isa) {
   switch (isa) {
-    case Isa::kAvx512: return avx512::kOps;
-    case Isa::kAvx2: return avx2::kOps;
-    default: return portable::kOps;
+    case Isa::kAvx512:
+      return avx512::kOps;
+    case Isa::kAvx2:
+      return avx2::kOps;
+    default:
+      return portable::kOps;
   }
 }
 
@@ -45,11 +48,13 @@ sdk::Offer accept_norm(const sdk::Node& node) {
   const auto& attr = node.attr<tenon_norm_attr>();
   const int64_t cols = node.in()[0].cols, group = attr.group ? attr.group : cols;
   if (attr.kind != TENON_NORM_RMS && attr.kind != TENON_NORM_L2) return sdk::refuse("norm kind %u", attr.kind);
-  if (cols % group != 0) return sdk::refuse("%lld columns are no whole number of groups of %lld", wide(cols), wide(group));
+  if (cols % group != 0)
+    return sdk::refuse("%lld columns are no whole number of groups of %lld", wide(cols), wide(group));
   if (node.weights().empty()) return sdk::offer();
   const tenon_weight& w = node.weights()[0];
   if (!is_float(w.dtype)) return sdk::refuse("the weight is f32, f16 or bf16, not %s", name_of(w.dtype).c_str());
-  if (w.rows * w.cols != group) return sdk::refuse("the weight has %lld entries, a group %lld", wide(w.rows * w.cols), wide(group));
+  if (w.rows * w.cols != group)
+    return sdk::refuse("the weight has %lld entries, a group %lld", wide(w.rows * w.cols), wide(group));
   return sdk::offer();
 }
 
@@ -75,7 +80,8 @@ sdk::Offer accept_mul(const sdk::Node& node) {
   const tenon_weight& w = node.weights()[0];
   if (!is_float(w.dtype)) return sdk::refuse("the weight is f32, f16 or bf16, not %s", name_of(w.dtype).c_str());
   if (w.rows * w.cols != 1 && w.rows * w.cols != node.in()[0].cols)
-    return sdk::refuse("the weight has %lld entries: 1 or %lld expected", wide(w.rows * w.cols), wide(node.in()[0].cols));
+    return sdk::refuse("the weight has %lld entries: 1 or %lld expected", wide(w.rows * w.cols),
+                       wide(node.in()[0].cols));
   return sdk::offer();
 }
 

@@ -25,8 +25,8 @@ TENON_INLINE F load_b(const Brain* p) { return load_bf16(&p->bits); }
 
 enum class Init { kZero, kAdd, kScaled };  // 0; C; C × alpha[m]
 
-// Register tiles: rows × vectors of accumulators, one vector of B for each column, one broadcast. A single row takes more
-// vectors, so that enough chains are in flight.
+// Register tiles: rows × vectors of accumulators, one vector of B for each column, one broadcast. A single row takes
+// more vectors, so that enough chains are in flight.
 #if defined(TENON_ISA_avx512)
 constexpr int kTileRows = 6, kTileVectors = 4, kWideVectors = 8;
 #elif defined(TENON_ISA_avx2)
@@ -77,13 +77,19 @@ template <int kVectors, Init kInit, typename B>
 TENON_INLINE void tile_of(int64_t rows, const float* a, const B* b, float* c, int64_t k, const Steps& s,
                           const float* alpha) {
   switch (rows) {
-    case 1: return tile<1, kVectors, kInit>(a, b, c, k, s, alpha);
-    case 2: return tile<2, kVectors, kInit>(a, b, c, k, s, alpha);
+    case 1:
+      return tile<1, kVectors, kInit>(a, b, c, k, s, alpha);
+    case 2:
+      return tile<2, kVectors, kInit>(a, b, c, k, s, alpha);
 #if defined(TENON_ISA_avx512) || defined(TENON_ISA_avx2)
-    case 3: return tile<3, kVectors, kInit>(a, b, c, k, s, alpha);
-    case 4: return tile<4, kVectors, kInit>(a, b, c, k, s, alpha);
-    case 5: return tile<5, kVectors, kInit>(a, b, c, k, s, alpha);
-    default: return tile<6, kVectors, kInit>(a, b, c, k, s, alpha);
+    case 3:
+      return tile<3, kVectors, kInit>(a, b, c, k, s, alpha);
+    case 4:
+      return tile<4, kVectors, kInit>(a, b, c, k, s, alpha);
+    case 5:
+      return tile<5, kVectors, kInit>(a, b, c, k, s, alpha);
+    default:
+      return tile<6, kVectors, kInit>(a, b, c, k, s, alpha);
 #endif
   }
 }
@@ -108,11 +114,19 @@ TENON_INLINE void multiply(int64_t rows, int64_t vectors, int64_t k, const float
       float* cr = c + r * s.c_row + j * kLanes;
       switch (n) {
 #if defined(TENON_ISA_avx512)
-        case 2: tile_of<2, kInit>(m, ar, bj, cr, k, s, factor); break;
-        case 3: tile_of<3, kInit>(m, ar, bj, cr, k, s, factor); break;
-        case 4: tile_of<4, kInit>(m, ar, bj, cr, k, s, factor); break;
+        case 2:
+          tile_of<2, kInit>(m, ar, bj, cr, k, s, factor);
+          break;
+        case 3:
+          tile_of<3, kInit>(m, ar, bj, cr, k, s, factor);
+          break;
+        case 4:
+          tile_of<4, kInit>(m, ar, bj, cr, k, s, factor);
+          break;
 #endif
-        default: tile_of<1, kInit>(m, ar, bj, cr, k, s, factor); break;
+        default:
+          tile_of<1, kInit>(m, ar, bj, cr, k, s, factor);
+          break;
       }
     }
     j += n;

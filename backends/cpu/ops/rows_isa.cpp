@@ -76,10 +76,18 @@ tenon_status encode(const OpPlan* plan, const tenon_args* args, const tenon_exec
   const Span rows = rows_of(plan, args, exec);
   for (int64_t r = rows.begin; r < rows.end; ++r) {
     switch (plan->encode.encoding) {
-      case TENON_ENC_Q8_32: encode_q8_32(x, r, pointer_at<int8_t>(y->data, r * y->row_bytes)); break;
-      case TENON_ENC_F16: encode_half(y, x, r, true); break;
-      case TENON_ENC_BF16: encode_half(y, x, r, false); break;
-      default: copy_columns(y, r, 0, x, r, x->cols); break;
+      case TENON_ENC_Q8_32:
+        encode_q8_32(x, r, pointer_at<int8_t>(y->data, r * y->row_bytes));
+        break;
+      case TENON_ENC_F16:
+        encode_half(y, x, r, true);
+        break;
+      case TENON_ENC_BF16:
+        encode_half(y, x, r, false);
+        break;
+      default:
+        copy_columns(y, r, 0, x, r, x->cols);
+        break;
     }
   }
   return TENON_OK;
@@ -146,7 +154,7 @@ tenon_status embed(const OpPlan* plan, const tenon_args* args, const tenon_exec*
 
 // Each worker treats its columns; a row's fault is seen by whoever holds it, so the faults are joined after a barrier
 // that stands behind the clearing.
-tenon_status logits_tail(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
+TENON_FLATTEN tenon_status logits_tail(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
   const tenon_view *x = &args->in[0], *y = &args->out[0];
   uint32_t* status = args->step->status ? pointer_at<uint32_t>(args->step->status, 0) : nullptr;
   if (status && exec->worker == 0) {

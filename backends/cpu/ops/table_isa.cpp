@@ -3,7 +3,21 @@
 
 namespace tenon::cpu::TENON_ISA {
 
-const OpTable kOps = {embed,  encode,      norm,        glu,  gate,     add,              mul,              scale,
-                      softcap, concat, select_rows, logits_tail, rope, kv_write, attention_decode, attention_prefill};
+const OpTable kOps = {embed,
+                      encode,
+                      norm,
+                      glu,
+                      gate,
+                      add,
+                      mul,
+                      scale,
+                      softcap,
+                      concat,
+                      select_rows,
+                      logits_tail,
+                      rope,
+                      kv_write,
+                      attention_decode,
+                      attention_prefill};
 
 }  // namespace tenon::cpu::TENON_ISA

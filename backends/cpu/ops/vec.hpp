@@ -18,6 +18,7 @@
 #endif
 
 #define TENON_INLINE inline __attribute__((always_inline))
+#define TENON_FLATTEN __attribute__((flatten))  // lambdas with vector arguments must not become calls
 
 namespace tenon::cpu::TENON_ISA {
 namespace {
@@ -86,7 +87,7 @@ TENON_INLINE uint16_t f32_to_f16(float value) {
   const uint32_t bits = to_bits(value), sign = (bits >> 16) & 0x8000, rest = bits & 0x7fffffff;
   if (rest > 0x7f800000) return uint16_t(sign | 0x7e00 | ((rest >> 13) & 0x3ff));
   if (rest >= 0x477ff000) return uint16_t(sign | 0x7c00);  // 65520 and more round to infinity
-  if (rest < 0x38800000) {                                 // below 2^-14: adding 1/2 leaves the rounded multiple of 2^-24
+  if (rest < 0x38800000) {  // below 2^-14: adding 1/2 leaves the rounded multiple of 2^-24
     return uint16_t(sign | (to_bits(from_bits(rest) + 0.5f) - 0x3f000000));
   }
   return uint16_t(sign | ((rest - 0x38000000 + 0xfff + ((rest >> 13) & 1)) >> 13));
@@ -309,15 +310,26 @@ TENON_INLINE F times_power(F x, F n) {
   }
   return x;
 }
+typedef uint16_t HalfPart __attribute__((vector_size(8)));
+TENON_INLINE IntPart widen(const uint16_t* p) {
+  HalfPart half;
+  memcpy(&half, p, sizeof half);
+  return __builtin_convertvector(half, IntPart);
+}
+// The exponent moves by 2^112, which also makes subnormal numbers normal; that of inf and NaN is then filled with ones.
 TENON_INLINE F load_f16(const uint16_t* p) {
-  float values[16];
-  for (int i = 0; i < 16; ++i) values[i] = f16_to_f32(p[i]);
-  return load(values);
+  F x;
+  TENON_EACH_PART {
+    const IntPart half = widen(p + 4 * i), rest = half & 0x7fff, sign = (half & 0x8000) << 16;
+    const IntPart special = (rest > 0x7bff) & 0x7f800000;
+    x.p[i] = Part(IntPart(Part(rest << 13) * 0x1p112f) | special | sign);
+  }
+  return x;
 }
 TENON_INLINE F load_bf16(const uint16_t* p) {
-  float values[16];
-  for (int i = 0; i < 16; ++i) values[i] = bf16_to_f32(p[i]);
-  return load(values);
+  F x;
+  TENON_EACH_PART x.p[i] = Part(widen(p + 4 * i) << 16);
+  return x;
 }
 TENON_INLINE void store_f16(uint16_t* p, F x) {
   float values[16];
