@@ -44,6 +44,8 @@ struct ModelOptions {
   std::string cache_type_k, cache_type_v;  // "" = by precision: f32 or f16
   std::vector<std::string> prefer, forbid;  // kernel names or prefixes
   bool composites = true;
+  bool capture = true;  // replay recorded decode steps, where the backend can
+  bool poison = false;  // for tests: before every step, all that it must not read is filled with NaN; slow
   ProgressCallback progress;
   CancelCallback cancelled;
 };
@@ -55,6 +57,7 @@ struct ModelInfo {
   uint64_t decode_weight_bytes = 0;  // weight bytes that one decode step reads
   uint32_t threads = 0;
   uint32_t decode_barriers = 0, decode_launches = 0;  // a whole step
+  bool captured = false;  // decode steps are replayed
   double decode_barriers_per_layer = 0, decode_launches_per_layer = 0;
 };
 

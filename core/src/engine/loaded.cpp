@@ -138,6 +138,7 @@ store::StoreOptions Loaded::store_options() const {
   out.dtype_k = cache_dtype(options_.cache_type_k, options_.precision, plugins_.registry(), "--cache-type-k");
   out.dtype_v = cache_dtype(options_.cache_type_v, options_.precision, plugins_.registry(), "--cache-type-v");
   out.context = context_, out.max_sequences = options_.max_sequences, out.max_step_tokens = max_prefill_rows();
+  out.poison = options_.poison;
   return out;
 }
 
@@ -158,6 +159,7 @@ std::unique_ptr<program::Program> Loaded::compile(uint32_t phase, bool keep_taps
   program::ProgramOptions how;
   how.max_rows = phase == TENON_PHASE_DECODE ? options_.max_decode_rows : max_prefill_rows();
   how.max_outputs = max_outputs(), how.n_workers = n_workers_, how.max_context = context_, how.keep_taps = keep_taps;
+  how.capture = options_.capture && phase == TENON_PHASE_DECODE;
   std::vector<tenon_addr> page_tables;
   for (uint32_t g = 0; g < stores_->n_groups(); ++g) page_tables.push_back(step_->page_table(g));
   return std::make_unique<program::Program>(select(phase), *device_, *weights_, stores_->tables(page_tables, step_->slot_table()),

@@ -53,6 +53,7 @@ Model::Impl::Impl(std::unique_ptr<engine::Loaded> parts) : loaded(std::move(part
   info.threads = l.n_workers();
   info.decode_barriers = decode.n_barriers(), info.decode_launches = decode.n_launches();
   info.decode_weight_bytes = decode.weight_bytes();
+  info.captured = decode.is_capturing();
   const auto counts = decode.layer_counts();
   for (const auto& layer : counts) {
     info.decode_barriers_per_layer += double(layer.barriers) / double(counts.size());
@@ -241,6 +242,7 @@ void Model::Impl::run_step(uint32_t phase, std::span<Part> parts, const Sink& si
   };
   try {
     uint32_t n = load_slice(0);
+    if (loaded->options().poison) program.poison();
     program.run(outs.empty() ? Segment::kBody : Segment::kAll, rows, n);
     keep_taps(program, parts, TENON_DOMAIN_TOKENS, 0, rows, sink);
     for (size_t begin = 0; begin < outs.size();) {

@@ -10,11 +10,21 @@
 #include <algorithm>
 #include <chrono>
 #include <mutex>
+#include <utility>
 
 namespace tenon::program {
 namespace {
 
 std::string_view view(tenon_str text) { return {text.data, size_t(text.size)}; }
+
+// Rows are rounded up to these, so that few graphs serve every batch; beyond the last one to multiples of 64.
+constexpr uint32_t kBuckets[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
+
+uint32_t bucket(uint32_t rows) {
+  for (uint32_t b : kBuckets)
+    if (rows <= b) return b;
+  return (rows + 63) / 64 * 64;
+}
 
 bool is_output_domain(const graph::Graph& graph, const graph::Node& node) {
   return !node.out.empty() && graph.values[size_t(node.out[0])].domain == TENON_DOMAIN_OUTPUT_ROWS;
@@ -34,16 +44,25 @@ struct Program::Run {
 
 Program::Program(Selection selection, const Device& device, const WeightSet& weights, const std::vector<tenon_store>& stores,
                  const tenon_step* step, const ProgramOptions& options)
-    : selection_(std::move(selection)), device_(device), n_workers_(device.is_spmd() ? options.n_workers : 1) {
+    : selection_(std::move(selection)), device_(device), n_workers_(device.is_spmd() ? options.n_workers : 1),
+      max_rows_(options.max_rows),
+      max_outputs_(options.max_outputs) {
   auto& nodes = selection_.nodes;
   std::stable_partition(nodes.begin(), nodes.end(),
                         [&](const auto& one) { return !is_output_domain(selection_.graph, one->node); });
   tail_begin_ = size_t(std::find_if(nodes.begin(), nodes.end(), [&](const auto& one) {
                          return is_output_domain(selection_.graph, one->node);
                        }) - nodes.begin());
+  const tenon_backend& backend = device_.backend();
   try {
+    if (!device_.is_spmd() && backend.stream)
+      plugin::check_status(backend.stream(backend.self, device_.table().index, 0, &stream_), "create a stream");
     make_plans(options);
     make_operands(weights, stores, step, options);
+    capture_ = options.capture && stream_ && (backend.flags & TENON_BACKEND_CAPTURE) &&
+               std::all_of(nodes_.begin(), nodes_.end(), [](const Launch& node) {
+                 return node.selected->offer.flags & TENON_OFFER_CAPTURABLE;
+               });
   } catch (...) {
     drop_plans();
     throw;
@@ -56,6 +75,10 @@ void Program::drop_plans() {
   for (Launch& node : nodes_)
     if (node.plan.impl && node.selected->kernel->drop) node.selected->kernel->drop(node.selected->kernel, &node.plan);
   nodes_.clear();
+  const tenon_backend& backend = device_.backend();
+  for (const auto& [key, graph] : graphs_) backend.destroy(backend.self, TENON_HANDLE_GRAPH, graph);
+  graphs_.clear();
+  if (stream_) backend.destroy(backend.self, TENON_HANDLE_STREAM, std::exchange(stream_, nullptr));
 }
 
 void Program::make_plans(const ProgramOptions& options) {
@@ -203,22 +226,55 @@ void Program::run(Segment segment, uint32_t n_rows, uint32_t n_outputs) {
   Run run = {.program = this, .begin = segment == Segment::kTail ? tail_begin_ : 0,
              .end = segment == Segment::kBody ? tail_begin_ : nodes_.size(), .rows = n_rows, .outputs = n_outputs,
              .mutex = {}, .message = {}};
-  for (size_t i = run.begin; i < run.end; ++i) counters_[i].value.store(0, std::memory_order_relaxed);
   if (device_.is_spmd()) {
-    const auto body = [](void* arg, const tenon_exec* exec) {
-      Run& r = *static_cast<Run*>(arg);
-      r.program->work(r, *exec);
-    };
-    const tenon_backend& backend = device_.backend();
-    plugin::check_status(backend.team(backend.self, device_.table().index, n_workers_, body, &run), "run a program");
+    run_on_team(run);
+  } else if (stream_) {
+    run_on_stream(run, segment);
   } else {
-    tenon_exec exec = {};
-    exec.struct_size = sizeof exec, exec.n_workers = 1;
-    exec.barrier = [](void*) noexcept {};
-    exec.claim = [](void* counter, int64_t n) noexcept { return static_cast<std::atomic<int64_t>*>(counter)->fetch_add(n); };
-    work(run, exec);
+    enqueue(run);
   }
   if (run.failed) throw Error(ErrorKind::kRuntime, run.message);
+}
+
+void Program::run_on_team(Run& run) {
+  for (size_t i = run.begin; i < run.end; ++i) counters_[i].value.store(0, std::memory_order_relaxed);
+  const auto body = [](void* arg, const tenon_exec* exec) {
+    Run& r = *static_cast<Run*>(arg);
+    r.program->work(r, *exec);
+  };
+  const tenon_backend& backend = device_.backend();
+  plugin::check_status(backend.team(backend.self, device_.table().index, n_workers_, body, &run), "run a program");
+}
+
+// One worker that enqueues the launches in order; without a stream they are done when it returns.
+void Program::enqueue(Run& run) {
+  for (size_t i = run.begin; i < run.end; ++i) counters_[i].value.store(0, std::memory_order_relaxed);
+  tenon_exec exec = {};
+  exec.struct_size = sizeof exec, exec.n_workers = 1, exec.stream = stream_;
+  exec.barrier = [](void*) noexcept {};
+  exec.claim = [](void* counter, int64_t n) noexcept { return static_cast<std::atomic<int64_t>*>(counter)->fetch_add(n); };
+  work(run, exec);
+}
+
+void Program::run_on_stream(Run& run, Segment segment) {
+  const tenon_backend& backend = device_.backend();
+  if (!capture_ || run.rows == 0) {
+    enqueue(run);
+  } else {
+    // A graph fixes grid sizes only: live rows and lengths are in the step record.
+    const uint32_t rows = std::min(bucket(run.rows), max_rows_), outputs = std::min(bucket(run.outputs), max_outputs_);
+    void*& graph = graphs_[{uint32_t(segment), rows, outputs}];
+    if (!graph) {
+      plugin::check_status(backend.capture_begin(backend.self, stream_), "begin a capture");
+      run.rows = rows, run.outputs = outputs;
+      enqueue(run);
+      const tenon_status status = backend.capture_end(backend.self, stream_, &graph);
+      if (run.failed) return;
+      plugin::check_status(status, "end a capture");
+    }
+    plugin::check_status(backend.replay(backend.self, graph, stream_), "replay a graph");
+  }
+  if (!run.failed) plugin::check_status(backend.sync(backend.self, stream_, 0), "wait for the device");
 }
 
 const float* Program::host_row(int32_t value, uint32_t row) const {

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <atomic>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ struct ProgramOptions {
   uint32_t max_rows = 1, max_outputs = 1, n_workers = 1;
   int64_t max_context = 0;
   bool keep_taps = false;  // tapped values survive the run
+  bool capture = false;    // record the launches of each size once and replay them, where the backend can
 };
 
 // A segment of a Program. The body computes token rows; the tail computes output rows from what the body left, and may run
@@ -48,6 +50,7 @@ class Program {
   // Host address of a row of the logits, or null when device memory is not host memory.
   const float* host_row(int32_t value, uint32_t row) const;
 
+  bool is_capturing() const { return capture_; }
   uint32_t n_launches() const { return uint32_t(nodes_.size()); }
   uint32_t n_barriers() const { return n_barriers_; }
   // Barriers and launches in each layer.
@@ -82,10 +85,13 @@ class Program {
   tenon_status launch(size_t index, uint32_t rows, const tenon_exec& exec);
   tenon_status launch_sliced(size_t index, const tenon_args& args, const tenon_exec& exec);
   void drop_plans();
+  void run_on_team(Run& run);
+  void run_on_stream(Run& run, Segment segment);
+  void enqueue(Run& run);
 
   Selection selection_;
   Device device_;
-  uint32_t n_workers_;
+  uint32_t n_workers_, max_rows_, max_outputs_;
   std::vector<Launch> nodes_;
   size_t tail_begin_ = 0;
   uint32_t n_barriers_ = 0;
@@ -102,6 +108,10 @@ class Program {
     std::atomic<int64_t> value = 0;
   };
   std::unique_ptr<Counter[]> counters_;
+  // Devices with streams: one stream, and the recorded graphs by segment, rows and outputs.
+  void* stream_ = nullptr;
+  bool capture_ = false;
+  std::map<std::array<uint32_t, 3>, void*> graphs_;
   bool profiling_ = false;
 };
 

@@ -88,6 +88,7 @@ void Stores::add_slots(const tenon_store_type& type, const program::Device& devi
   pool.aux_bytes = TENON_ALIGN64(2 * TENON_DECODE_MAX_TOKENS * type.tape_cols * 4);
   pool.base = program::Buffer(device, uint64_t(pool.page_bytes) * options_.max_sequences, "recurrent state");
   pool.aux = program::Buffer(device, uint64_t(pool.aux_bytes) * options_.max_sequences, "transaction tape");
+  if (options_.poison) device.fill(pool.aux.address(), 0xff, pool.aux.bytes());
   pools_.push_back(std::move(pool));
 }
 
@@ -162,8 +163,15 @@ void Stores::reserve(SequenceState& state, int64_t n) {
     while (int64_t(state.pages[g].size()) < wanted) {
       state.pages[g].push_back(groups_[g].free.back());
       groups_[g].free.pop_back();
+      if (options_.poison) poison_page(int32_t(g), state.pages[g].back());
     }
   }
+}
+
+void Stores::poison_page(int32_t group, int32_t page) const {
+  for (const Pool& pool : pools_)
+    if (pool.group == group)
+      device_.fill(pool.base.address() + uint64_t(pool.page_bytes) * uint64_t(page), 0xff, uint64_t(pool.page_bytes));
 }
 
 void Stores::write_table(const SequenceState& state, size_t group, std::span<int32_t> out) const {

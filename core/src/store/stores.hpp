@@ -22,6 +22,7 @@ struct StoreOptions {
   uint32_t dtype_k = TENON_DTYPE_F16, dtype_v = TENON_DTYPE_F16;
   int64_t context = 0;  // tokens a sequence may hold
   uint32_t max_sequences = 1, max_step_tokens = 512;
+  bool poison = false;  // for tests: fresh pages and tapes hold NaN
 };
 
 // Types of a graph's stores under the options: K/V dtypes for paged stores, f32 elsewhere.
@@ -81,6 +82,7 @@ class Stores {
   int32_t group_of(int32_t window);
   void clear_slot(uint32_t slot);
   void free_page(Group& group, int32_t page) const;
+  void poison_page(int32_t group, int32_t page) const;
   int64_t first_reachable_page(const SequenceState& state, int32_t window) const;
   template <typename Visit>
   void visit_live(const SequenceState& state, Visit&& visit) const;
