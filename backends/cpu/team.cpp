@@ -44,19 +44,27 @@ void Gate::set(uint32_t value) {
 }
 
 void Gate::wait_while(uint32_t seen, unsigned spin_us, unsigned yield_us) {
+  // A yield that took long let another thread run: this core is shared. Then the one we wait for may need it, and
+  // spinning only keeps it away; so a thread that saw this spins little in its next waits.
+  constexpr int64_t kLongYieldUs = 10;
+  constexpr int kCautiousWaits = 64;
+  thread_local int cautious = 0;
   if (load() != seen) return;
   const int64_t begin = now_us();
-  if (spin_us != 0) {
-    while (now_us() - begin < spin_us) {
-      for (int i = 0; i < 16; ++i) {
-        if (load() != seen) return;
-        pause_cpu();
-      }
+  if (cautious > 0) --cautious, spin_us = spin_us < 1 ? spin_us : 1;
+  int64_t now = begin;
+  for (; now - begin < spin_us; now = now_us()) {
+    for (int i = 0; i < 16; ++i) {
+      if (load() != seen) return;
+      pause_cpu();
     }
   }
-  while (now_us() - begin < int64_t(spin_us) + yield_us) {
+  while (now - begin < int64_t(spin_us) + yield_us) {
     if (load() != seen) return;
     sched_yield();
+    const int64_t after = now_us();
+    if (after - now > kLongYieldUs) cautious = kCautiousWaits;
+    now = after;
   }
   sleepers_.fetch_add(1, std::memory_order_seq_cst);
   while (word_.load(std::memory_order_seq_cst) == seen) futex(word_, FUTEX_WAIT_PRIVATE, seen);
