@@ -191,6 +191,7 @@ tenon_status Program::launch_sliced(size_t index, const tenon_args& args, const 
 tenon_status Program::launch(size_t index, uint32_t rows, const tenon_exec& exec) {
   const Launch& node = nodes_[index];
   const tenon_kernel* kernel = node.selected->kernel;
+  if (node.plan.partition == TENON_PART_ONE && exec.worker != 0) return TENON_OK;
   tenon_args args = args_[exec.worker * nodes_.size() + index];
   args.rows = rows;
   if (kernel->max_rows && rows > kernel->max_rows && node.is_row_wise && args.n_in + args.n_out <= 16)
