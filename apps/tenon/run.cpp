@@ -135,6 +135,9 @@ class Generator {
   std::vector<float> masked_;
 };
 
+// The first generated token comes out of the prompt's own pass: the time of the others is what is measured.
+size_t n_decoded(const Generation& generation) { return generation.ids.empty() ? 0 : generation.ids.size() - 1; }
+
 double rate(size_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
 
 std::string to_json(const Generation& generation, size_t n_prompt, uint64_t seed) {
@@ -149,7 +152,7 @@ std::string to_json(const Generation& generation, size_t n_prompt, uint64_t seed
         {"prompt_tokens_per_second", rate(n_prompt, generation.prompt_seconds)},
         {"generated_tokens", generation.ids.size()},
         {"generated_seconds", generation.generate_seconds},
-        {"generated_tokens_per_second", rate(generation.ids.size(), generation.generate_seconds)}}},
+        {"generated_tokens_per_second", rate(n_decoded(generation), generation.generate_seconds)}}},
       {"seed", seed}};
   return answer.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
@@ -198,7 +201,7 @@ int run(const Arguments& arguments) {
   note("prompt " + std::to_string(prompt.size()) + " tokens in " + fixed(generation.prompt_seconds, 2) + " s (" +
        fixed(rate(prompt.size(), generation.prompt_seconds), 1) + " t/s), generated " +
        std::to_string(generation.ids.size()) + " in " + fixed(generation.generate_seconds, 2) + " s (" +
-       fixed(rate(generation.ids.size(), generation.generate_seconds), 1) + " t/s), ended by " +
+       fixed(rate(n_decoded(generation), generation.generate_seconds), 1) + " t/s), ended by " +
        (interrupted() ? "interruption" : generation.finish_reason) +
        (sampling.temperature > 0 ? ", seed " + std::to_string(sampling.seed) : ""));
   if (generation.error) throw *generation.error;
