@@ -1,40 +1,38 @@
-// bench_block: decode as GB/s of packed weights and share of the measured read bandwidth, prefill as GOP/s, packing as GB/s.
+// bench_block: decode as GB/s of packed weights and share of the measured read bandwidth, prefill as GOP/s, packing as
+// GB/s.
 //   bench_block [kernel] [workers] [dtype …]
-#include "blocks.hpp"
-#include "driver.hpp"
-
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
 #include <thread>
 
+#include "blocks.hpp"
+#include "driver.hpp"
+
 namespace tenon::block_test {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-// Fastest of several rounds of body(worker) on all workers at once.
+// Fastest of several rounds of body(worker) on all workers at once; a round takes what its slowest worker takes.
 template <typename Body>
 double fastest(uint32_t workers, int rounds, Body body) {
   std::atomic<uint32_t> arrived{0};
+  std::vector<double> taken(workers);
   double best = 1e30;
+  const auto sync = [&](uint32_t round) {
+    arrived.fetch_add(1);
+    while (arrived.load() < round * workers) std::this_thread::yield();
+  };
   const auto loop = [&](uint32_t w) {
-    for (int round = 0; round < rounds; ++round) {
-      const auto sync = [&](uint32_t target) {
-        arrived.fetch_add(1);
-        while (arrived.load() < target) {
-        }
-      };
-      sync((2 * static_cast<uint32_t>(round) + 1) * workers);
-      const auto begin = Clock::now();
+    for (uint32_t round = 0; round < static_cast<uint32_t>(rounds); ++round) {
+      sync(3 * round + 1);
+      const double begin = thread_seconds();
       body(w);
-      sync((2 * static_cast<uint32_t>(round) + 2) * workers);
-      if (w == 0) best = std::min(best, seconds_since(begin));
+      taken[w] = thread_seconds() - begin;
+      sync(3 * round + 2);
+      if (w == 0) best = std::min(best, *std::max_element(taken.begin(), taken.end()));
+      sync(3 * round + 3);
     }
   };
   std::vector<std::thread> threads;
@@ -49,7 +47,7 @@ double read_bandwidth(uint32_t workers) {
   std::iota(memory.begin(), memory.end(), 0);
   std::atomic<uint64_t> sink{0};
   const size_t part = memory.size() / workers;
-  const double s = fastest(workers, 5, [&](uint32_t w) {
+  const double s = fastest(workers, 8, [&](uint32_t w) {
     uint64_t a[32] = {};
     const uint64_t* p = memory.data() + w * part;
     for (size_t i = 0; i + 32 <= part; i += 32)
@@ -59,7 +57,8 @@ double read_bandwidth(uint32_t workers) {
   return static_cast<double>(memory.size()) * 8 / s / 1e9;
 }
 
-void bench(const tenon_kernel& kernel, const std::string& dtype, int64_t n, int64_t k, uint32_t workers, double bandwidth) {
+void bench(const tenon_kernel& kernel, const std::string& dtype, int64_t n, int64_t k, uint32_t workers,
+           double bandwidth) {
   Random random(1);
   // Enough copies that a round does not fit the caches.
   const auto weight_bytes = static_cast<double>(random_weight(dtype, 16, k, random).plane[0].size()) / 16 * n;
@@ -73,7 +72,7 @@ void bench(const tenon_kernel& kernel, const std::string& dtype, int64_t n, int6
       runs.emplace_back(kernel, std::vector<Weight>{w}, rows, phase, workers);
       runs.back().x().encode(random.normals(static_cast<size_t>(rows * k)));
     }
-    const double s = fastest(workers, 4, [&](uint32_t worker) {
+    const double s = fastest(workers, 8, [&](uint32_t worker) {
       for (LinearRun& r : runs) r.launch(worker);
     });
     if (rows == 1) std::printf(" pack %5.2f GB/s ", weight_bytes / runs[0].pack_seconds() / 1e9);
@@ -82,12 +81,13 @@ void bench(const tenon_kernel& kernel, const std::string& dtype, int64_t n, int6
   if (kernel.phases & TENON_PHASE_DECODE) {
     for (const int64_t rows : {1, 4, 8, 15}) {
       const auto [s, bytes] = run(rows, TENON_PHASE_DECODE, copies);
-      std::printf(" | %2ld rows %5.1f GB/s %3.0f%%", static_cast<long>(rows), bytes / s / 1e9, 100 * bytes / s / 1e9 / bandwidth);
+      std::printf(" | %2ld rows %5.1f GB/s %3.0f%%", static_cast<long>(rows), bytes / s / 1e9,
+                  100 * bytes / s / 1e9 / bandwidth);
     }
   }
   for (const int64_t rows : {64, 512}) {
     if (n > 10000) continue;
-    const auto [s, bytes] = run(rows, TENON_PHASE_PREFILL, 4);
+    const auto [s, bytes] = run(rows, TENON_PHASE_PREFILL, 2);
     std::printf(" | %3ld rows %5.0f GOP/s", static_cast<long>(rows), 2e-9 * static_cast<double>(rows * n * k) / s);
   }
   std::printf("\n");

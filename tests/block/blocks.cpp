@@ -9,8 +9,8 @@ namespace {
 // Where a block's f16 fields are.
 const std::vector<int>& half_fields(const std::string& dtype) {
   static const std::map<std::string, std::vector<int>> fields = {
-      {"q4_0", {0}},   {"q4_1", {0, 2}},   {"q5_0", {0}},   {"q5_1", {0, 2}}, {"q8_0", {0}},   {"iq4_nl", {0}},
-      {"q2_k", {80, 82}}, {"q3_k", {108}}, {"q4_k", {0, 2}}, {"q5_k", {0, 2}}, {"q6_k", {208}}, {"iq4_xs", {0}}};
+      {"q4_0", {0}},      {"q4_1", {0, 2}}, {"q5_0", {0}},    {"q5_1", {0, 2}}, {"q8_0", {0}},   {"iq4_nl", {0}},
+      {"q2_k", {80, 82}}, {"q3_k", {108}},  {"q4_k", {0, 2}}, {"q5_k", {0, 2}}, {"q6_k", {208}}, {"iq4_xs", {0}}};
   return fields.at(dtype);
 }
 
@@ -54,9 +54,9 @@ Weight random_weight(const std::string& dtype, int64_t rows, int64_t cols, Rando
 
 void set_scale(Weight& weight, int64_t row, int64_t block, uint16_t half) {
   const tenon_dtype& record = kit().dtype(weight.dtype);
-  std::memcpy(weight.plane[0].data() + row * weight.row_bytes + block * record.block_bytes +
-                  half_fields(weight.dtype)[0],
-              &half, sizeof half);
+  std::memcpy(
+      weight.plane[0].data() + row * weight.row_bytes + block * record.block_bytes + half_fields(weight.dtype)[0],
+      &half, sizeof half);
 }
 
 }  // namespace tenon::block_test

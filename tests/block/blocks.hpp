@@ -1,10 +1,10 @@
 // blocks.hpp: weights of every served dtype from random and from hostile bytes, and the kernels under test.
 #pragma once
 
-#include "op_harness.hpp"
-
 #include <string>
 #include <vector>
+
+#include "op_harness.hpp"
 
 namespace tenon::block_test {
 

@@ -1,7 +1,7 @@
 #include "driver.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <stdexcept>
 
 namespace tenon::block_test {
@@ -24,6 +24,12 @@ tenon_weight file_weight(const testing::Weight& weight) {
 
 }  // namespace
 
+double thread_seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 Packed pack(const tenon_kernel& kernel, const testing::Weight& weight, uint32_t layout, int64_t slice_rows) {
   const tenon_weight source = file_weight(weight);
   tenon_node node = {};
@@ -34,10 +40,12 @@ Packed pack(const tenon_kernel& kernel, const testing::Weight& weight, uint32_t 
   Packed out;
   out.bytes.assign(request.bytes, 0xff);
   request.dst = address(out.bytes.data());
+  const double begin = thread_seconds();
   for (int64_t row = 0; row < weight.rows; row += slice_rows) {
     request.row0 = row, request.rows = std::min(slice_rows, weight.rows - row);
     check(kernel.pack(&kernel, &node, &request), "pack");
   }
+  out.seconds = thread_seconds() - begin;
   out.table = source;
   out.table.layout = layout;
   out.table.plane[0] = request.dst;
@@ -58,7 +66,10 @@ void Matrix::encode(const std::vector<float>& values) {
 
 LinearRun::LinearRun(const tenon_kernel& kernel, const std::vector<testing::Weight>& weights, int64_t rows,
                      uint32_t phase, uint32_t workers)
-    : kernel_(kernel), workers_(workers), rows_(static_cast<uint32_t>(rows)), x_(TENON_ENC_Q8_32, rows, weights[0].cols) {
+    : kernel_(kernel),
+      workers_(workers),
+      rows_(static_cast<uint32_t>(rows)),
+      x_(TENON_ENC_Q8_32, rows, weights[0].cols) {
   std::vector<tenon_type> outs;
   for (const testing::Weight& weight : weights) {
     outs.push_back({TENON_ENC_F32, TENON_DOMAIN_TOKENS, weight.rows, 1});
@@ -78,13 +89,12 @@ LinearRun::LinearRun(const tenon_kernel& kernel, const std::vector<testing::Weig
   if (kernel.accept(&kernel, &node, &device, &offer) != TENON_OK) throw std::runtime_error(offer.why_not);
   plan_.struct_size = sizeof plan_;
   check(kernel.plan(&kernel, &node, rows_, 4096, workers, &plan_), "plan");
-  const auto begin = std::chrono::steady_clock::now();
   for (size_t i = 0; i < weights.size(); ++i) {
     packed_.push_back(pack(kernel, weights[i], offer.pack_layout[i]));
+    pack_seconds_ += packed_[i].seconds;
     tables_[i] = packed_[i].table;
     out_views_.push_back(outs_[i].view);
   }
-  pack_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   for (uint32_t w = 0; w < workers; ++w) scratch_.emplace_back(plan_.scratch, uint8_t{0xff});
 }
 

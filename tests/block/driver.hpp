@@ -1,19 +1,23 @@
-// driver.hpp: runs a kernel record on memory of the test's own, where the harness is too coarse: a packed table given to
-// embed, the bytes behind a row, timing.
+// driver.hpp: runs a kernel record on memory of the test's own, where the harness is too coarse: a packed table given
+// to embed, the bytes behind a row, timing.
 #pragma once
-
-#include "op_harness.hpp"
 
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "op_harness.hpp"
+
 namespace tenon::block_test {
+
+// CPU time of this thread: other processes that take the core do not count.
+double thread_seconds();
 
 // A weight in the form that a kernel asked for.
 struct Packed {
   tenon_weight table = {};
   testing::Bytes bytes;
+  double seconds = 0;  // CPU time of this thread that packing took
 };
 // Packs `weight` for layout `layout` in slices of `slice_rows`; throws with the kernel's message.
 Packed pack(const tenon_kernel& kernel, const testing::Weight& weight, uint32_t layout, int64_t slice_rows = 64);

@@ -1,10 +1,10 @@
 // embed from a packed table: bit for bit the dtype's own decoder.
-#include "blocks.hpp"
-#include "driver.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
+
+#include "blocks.hpp"
+#include "driver.hpp"
 
 namespace tenon::block_test {
 namespace {
@@ -24,7 +24,8 @@ Matrix embed(const Packed& table, const std::vector<int32_t>& tokens, float scal
   const tenon_kernel& kernel = kit().kernel("block.embed");
   const auto rows = static_cast<int64_t>(tokens.size());
   tenon_embed_attr attr = {sizeof(tenon_embed_attr), scale};
-  const tenon_type in[2] = {{TENON_ENC_I32, TENON_DOMAIN_TOKENS, 1, 1}, {TENON_ENC_F32, TENON_DOMAIN_TOKENS, table.table.cols, 1}};
+  const tenon_type in[2] = {{TENON_ENC_I32, TENON_DOMAIN_TOKENS, 1, 1},
+                            {TENON_ENC_F32, TENON_DOMAIN_TOKENS, table.table.cols, 1}};
   const tenon_type out = {TENON_ENC_F32, TENON_DOMAIN_TOKENS, table.table.cols, 1};
   tenon_node node = {};
   node.struct_size = sizeof node, node.op = TENON_OP_EMBED, node.phase = phase, node.attr = &attr;
@@ -39,7 +40,8 @@ Matrix embed(const Packed& table, const std::vector<int32_t>& tokens, float scal
   tenon_plan plan = {};
   plan.struct_size = sizeof plan;
   EXPECT_EQ(kernel.plan(&kernel, &node, static_cast<uint32_t>(rows), 64, 3, &plan), TENON_OK);
-  EXPECT_EQ(plan.partition, static_cast<uint32_t>(phase == TENON_PHASE_DECODE ? TENON_PART_REPLICATE : TENON_PART_ROWS));
+  EXPECT_EQ(plan.partition,
+            static_cast<uint32_t>(phase == TENON_PHASE_DECODE ? TENON_PART_REPLICATE : TENON_PART_ROWS));
   Matrix ids(TENON_ENC_I32, rows, 1);
   for (int64_t r = 0; r < rows; ++r)
     *reinterpret_cast<int32_t*>(ids.bytes.data() + r * ids.view.row_bytes) = tokens[static_cast<size_t>(r)];
@@ -50,7 +52,8 @@ Matrix embed(const Packed& table, const std::vector<int32_t>& tokens, float scal
   const tenon_view views[2] = {ids.view, overlay ? overlay->view : ids.view};
   tenon_args args = {};
   args.struct_size = sizeof args, args.rows = static_cast<uint32_t>(rows), args.step = &step;
-  args.in = views, args.n_in = node.n_in, args.out = &x.view, args.n_out = 1, args.weight = &table.table, args.n_weight = 1;
+  args.in = views, args.n_in = node.n_in, args.out = &x.view, args.n_out = 1, args.weight = &table.table,
+  args.n_weight = 1;
   const uint32_t workers = phase == TENON_PHASE_DECODE ? 1 : 3;
   for (uint32_t w = 0; w < workers; ++w) {
     tenon_exec exec = {};
@@ -76,7 +79,8 @@ TEST_P(EmbedTest, IsBitEqualToTheDtypesDecoder) {
         for (size_t r = 0; r < tokens.size(); ++r) {
           std::vector<float> want(decoded.begin() + tokens[r] * 512, decoded.begin() + (tokens[r] + 1) * 512);
           for (float& value : want) value *= scale;
-          EXPECT_TRUE(testing::equal_bits(std::span(x.row(static_cast<int64_t>(r)), 512), want)) << "token " << tokens[r];
+          EXPECT_TRUE(testing::equal_bits(std::span(x.row(static_cast<int64_t>(r)), 512), want))
+              << "token " << tokens[r];
         }
       }
     }
@@ -95,7 +99,8 @@ TEST_P(EmbedTest, PacksTheSameBytesInSlicesOfAnySizeAndDefinesEveryByte) {
   Packed again = whole;
   std::fill(again.bytes.begin(), again.bytes.end(), uint8_t{0});
   tenon_weight source = {};
-  source.struct_size = sizeof source, source.dtype = kit().dtype_id(w.dtype), source.rows = w.rows, source.cols = w.cols;
+  source.struct_size = sizeof source, source.dtype = kit().dtype_id(w.dtype), source.rows = w.rows,
+  source.cols = w.cols;
   source.row_bytes = w.row_bytes, source.plane[0] = reinterpret_cast<tenon_addr>(w.plane[0].data());
   tenon_node node = {};
   tenon_pack request = {};

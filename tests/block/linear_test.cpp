@@ -1,12 +1,12 @@
 // linear of every dtype and instruction set against the reference kernel on the same encoded operands.
-#include "blocks.hpp"
-#include "driver.hpp"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <tuple>
+
+#include "blocks.hpp"
+#include "driver.hpp"
 
 namespace tenon::block_test {
 namespace {
@@ -181,7 +181,8 @@ TEST_P(MixedLinearTest, ServesFourWeightsOfDifferentTypes) {
 TEST_P(MixedLinearTest, CutsManyRowsWithoutATrace) {
   const tenon_kernel& kernel = kit().kernel(GetParam());
   Random random(8);
-  const std::vector<Weight> weights = {random_weight("q8_0", 16, 4096, random), random_weight("q4_k", 16, 4096, random)};
+  const std::vector<Weight> weights = {random_weight("q8_0", 16, 4096, random),
+                                       random_weight("q4_k", 16, 4096, random)};
   const std::vector<float> x = random.normals(150 * 4096);
   const RunResult got = testing::run_op(kernel, linear_case(weights, 150, x, TENON_PHASE_PREFILL));
   for (const int64_t r : {0, 47, 48, 49, 63, 64, 95, 96, 143, 144, 149}) {
@@ -223,7 +224,8 @@ TEST(VectorWidths, GiveTheSameBits) {
   if (names.size() < 3) GTEST_SKIP() << "this machine has one vector width";
   Random random(10);
   for (const std::string& dtype : dtypes()) {
-    const OpCase c = linear_case({random_weight(dtype, 40, 768, random)}, 9, random.normals(9 * 768), TENON_PHASE_DECODE);
+    const OpCase c =
+        linear_case({random_weight(dtype, 40, 768, random)}, 9, random.normals(9 * 768), TENON_PHASE_DECODE);
     const RunResult narrow = testing::run_op(kit().kernel("block.linear.avx2"), c);
     for (size_t i = 2; i < names.size(); ++i) {
       OpCase same = c;

@@ -1,15 +1,15 @@
 // What the family does not serve, it refuses in words.
+#include <gtest/gtest.h>
+
 #include "blocks.hpp"
 #include "driver.hpp"
-
-#include <gtest/gtest.h>
 
 namespace tenon::block_test {
 namespace {
 
-using ::testing::Test;
 using testing::OpCase;
 using testing::Step;
+using ::testing::Test;
 
 OpCase case_of(const Weight& w, int64_t cols, uint32_t flags = 0) {
   tenon_linear_attr attr = {sizeof(tenon_linear_attr), flags};

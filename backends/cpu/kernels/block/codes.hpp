@@ -23,7 +23,8 @@ static constexpr ByteTable make_iq4_bytes() {
 }
 static constexpr ByteTable kIq4Bytes = make_iq4_bytes();
 
-// Quad q of the block of codes at `block` (plus 4 × the first lane): code, or table value + 128, of four columns a lane.
+// Quad q of the block of codes at `block` (plus 4 × the first lane): code, or table value + 128, of four columns a
+// lane.
 template <Type type, int q>
 TENON_INLINE Bytes quad(const uint8_t* block) {
   constexpr TypeInfo kInfo = kTypeInfo[static_cast<int>(type)];
@@ -41,9 +42,7 @@ TENON_INLINE Bytes quad(const uint8_t* block) {
 }
 
 // Bits of a quad's bytes, for dot().
-static constexpr int quad_bits(Type type) {
-  return info(type).table ? 8 : info(type).low_bits + info(type).high_bits;
-}
+static constexpr int quad_bits(Type type) { return info(type).table ? 8 : info(type).low_bits + info(type).high_bits; }
 // What quad() is too large by, as far as dot() does not see to it.
 static constexpr int dot_offset(Type type) { return quad_bits(type) == 8 && kSignedDot8 ? 0 : info(type).offset; }
 
@@ -66,7 +65,8 @@ TENON_INLINE GroupScales group_scales(const uint8_t* unit, int lane, int group) 
     const Floats dmin = negated(load_halves(unit + 32 + lane * 2));
     const uint8_t* at = unit + 64 + group * 16 + lane;
     if constexpr (kKind == ScaleKind::kSuperMin) return {mul(d, load_i8(at)), mul(dmin, load_i8(at + kGroups * 16))};
-    if constexpr (kKind == ScaleKind::kSuperMin4) return {mul(d, load_low_nibbles(at)), mul(dmin, load_high_nibbles(at))};
+    if constexpr (kKind == ScaleKind::kSuperMin4)
+      return {mul(d, load_low_nibbles(at)), mul(dmin, load_high_nibbles(at))};
   }
 }
 

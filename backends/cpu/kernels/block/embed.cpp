@@ -1,9 +1,9 @@
 // embed.cpp: rows of a packed table.
-#include "kernels.hpp"
-#include "pack.hpp"
-
 #include <cstring>
 #include <limits>
+
+#include "kernels.hpp"
+#include "pack.hpp"
 
 namespace tenon::block {
 
@@ -13,7 +13,8 @@ sdk::Offer Embed::accept(const sdk::Node& node, const sdk::Device&) const {
   }
   const tenon_weight& table = node.weights()[0];
   const auto type = type_of_dtype(table.dtype);
-  if (!is_layout(table.layout)) return sdk::refuse("serves a table that a linear has packed; this one lies as in the file");
+  if (!is_layout(table.layout))
+    return sdk::refuse("serves a table that a linear has packed; this one lies as in the file");
   if (!type || type_of_layout(table.layout) != *type) return sdk::refuse("the table's layout does not fit its dtype");
   if (node.out()[0].groups > 1 || node.out()[0].cols != table.cols) {
     return sdk::refuse("writes plain rows of the table's %lld columns", static_cast<long long>(table.cols));
@@ -39,7 +40,8 @@ void Embed::launch(const tenon_plan& plan, const sdk::Args& args, const sdk::Wor
   float scale;
   std::memcpy(&scale, &bits, sizeof scale);
   const tenon_weight& table = args.weight(0);
-  const int32_t* overlay_row = args.table().n_in > 1 && args.step().overlay ? sdk::at<int32_t>(args.step().overlay) : nullptr;
+  const int32_t* overlay_row =
+      args.table().n_in > 1 && args.step().overlay ? sdk::at<int32_t>(args.step().overlay) : nullptr;
   const bool all = plan.partition == TENON_PART_REPLICATE;
   const sdk::Range rows = all ? sdk::Range{0, args.rows()} : worker.share(args.rows());
   for (int64_t r = rows.begin; r < rows.end; ++r) {

@@ -1,11 +1,10 @@
 // kernels.hpp: the kernel classes of the family.
 #pragma once
 
-#include "linear.hpp"
-
+#include <optional>
 #include <tenon/sdk/kernel.hpp>
 
-#include <optional>
+#include "linear.hpp"
 
 namespace tenon::block {
 
@@ -16,8 +15,9 @@ std::optional<Type> type_of_dtype(uint32_t dtype);
 // that accept() would have refused.
 void pack_weight(const sdk::PackSlice& slice);
 
-// linear: x q8_32 [rows, K]; W₁…W₄ [Nᵢ, K], any mix of the served types -> yᵢ f32. K is a multiple of the types' blocks.
-// Row-exact; the fold is defined in linear.hpp. Every worker computes its share of each output's units of 16 columns.
+// linear: x q8_32 [rows, K]; W₁…W₄ [Nᵢ, K], any mix of the served types -> yᵢ f32. K is a multiple of the types'
+// blocks. Row-exact; the fold is defined in linear.hpp. Every worker computes its share of each output's units of 16
+// columns.
 class Linear final : public sdk::Kernel {
  public:
   explicit Linear(const InstructionSet& set) : set_(set) {}
@@ -30,8 +30,9 @@ class Linear final : public sdk::Kernel {
   const InstructionSet& set_;
 };
 
-// embed: tokens, overlay?; a packed table -> x f32. Gathers rows of a table that a Linear has packed, bit for bit as the
-// dtype's definition decodes them, so that a tied table lies in memory once. A token outside the table gives a row of NaN.
+// embed: tokens, overlay?; a packed table -> x f32. Gathers rows of a table that a Linear has packed, bit for bit as
+// the dtype's definition decodes them, so that a tied table lies in memory once. A token outside the table gives a row
+// of NaN.
 class Embed final : public sdk::Kernel {
  public:
   sdk::Offer accept(const sdk::Node& node, const sdk::Device& device) const override;

@@ -10,7 +10,8 @@
 namespace tenon::block::TENON_ISA {
 
 constexpr int kLanes = 8;
-constexpr int kMaxTile = 4;
+constexpr int kMaxTile = 4;         // activation rows of the largest register tile
+constexpr int kOddTile = 4;         // there is a tile for every number of rows up to this
 constexpr bool kSignedDot8 = true;  // dot<8> takes its weights with their sign, so they need no offset
 
 using Bytes = __m256i;
@@ -34,8 +35,8 @@ TENON_INLINE Bytes lookup(const uint8_t* table16, Bytes index) {
   return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), index);
 }
 
-// vpmaddubsw adds two products in 16 bits and saturates. Below 8 bits nothing can overflow (2 × 63 × 127); 8-bit weights
-// go in as |w| ≤ 128 against sign(w) × x, at most 2 × 128 × 127 = 32512.
+// vpmaddubsw adds two products in 16 bits and saturates. Below 8 bits nothing can overflow (2 × 63 × 127); 8-bit
+// weights go in as |w| ≤ 128 against sign(w) × x, at most 2 × 128 × 127 = 32512.
 template <int bits>
 TENON_INLINE Ints dot(Ints sum, Bytes w, int32_t x) {
   Bytes a = _mm256_set1_epi32(x);
@@ -72,5 +73,6 @@ TENON_INLINE void store(float* p, Floats x, int n) {
     _mm256_maskstore_ps(p, _mm256_cmpgt_epi32(_mm256_set1_epi32(n), lane), x);
   }
 }
+TENON_INLINE void prefetch(const uint8_t* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0); }
 
 }  // namespace tenon::block::TENON_ISA

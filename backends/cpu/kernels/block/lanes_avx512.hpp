@@ -9,8 +9,9 @@
 
 namespace tenon::block::TENON_ISA {
 
-constexpr int kLanes = 16;      // output rows a register
-constexpr int kMaxTile = 12;    // activation rows a register tile
+constexpr int kLanes = 16;    // output rows a register
+constexpr int kMaxTile = 12;  // activation rows of the largest register tile
+constexpr int kOddTile = 8;   // there is a tile for every number of rows up to this
 constexpr bool kSignedDot8 = false;
 
 using Bytes = __m512i;
@@ -69,5 +70,6 @@ TENON_INLINE void store(float* p, Floats x, int n) {
     _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), x);
   }
 }
+TENON_INLINE void prefetch(const uint8_t* p) { _mm_prefetch(reinterpret_cast<const char*>(p), _MM_HINT_T0); }
 
 }  // namespace tenon::block::TENON_ISA

@@ -1,4 +1,5 @@
-// lanes_portable.hpp: 4 lanes in the compiler's generic 16-byte vectors, for machines without the instruction sets above.
+// lanes_portable.hpp: 4 lanes in the compiler's generic 16-byte vectors, for machines without the instruction sets
+// above.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,8 @@
 namespace tenon::block::TENON_ISA {
 
 constexpr int kLanes = 4;
-constexpr int kMaxTile = 2;
+constexpr int kMaxTile = 2;  // activation rows of the largest register tile
+constexpr int kOddTile = 2;  // there is a tile for every number of rows up to this
 constexpr bool kSignedDot8 = false;
 
 using Bytes = uint8_t __attribute__((vector_size(16)));
@@ -89,9 +91,12 @@ TENON_INLINE Floats load_i8(const uint8_t* p) {
                    static_cast<int8_t>(p[3]));
 }
 TENON_INLINE Floats load_low_nibbles(const uint8_t* p) { return floats_of(p[0] & 15, p[1] & 15, p[2] & 15, p[3] & 15); }
-TENON_INLINE Floats load_high_nibbles(const uint8_t* p) { return floats_of(p[0] >> 4, p[1] >> 4, p[2] >> 4, p[3] >> 4); }
+TENON_INLINE Floats load_high_nibbles(const uint8_t* p) {
+  return floats_of(p[0] >> 4, p[1] >> 4, p[2] >> 4, p[3] >> 4);
+}
 TENON_INLINE void store(float* p, Floats x, int n) {
   if (n > 0) std::memcpy(p, &x, static_cast<size_t>(n < kLanes ? n : kLanes) * sizeof(float));
 }
+TENON_INLINE void prefetch(const uint8_t*) {}
 
 }  // namespace tenon::block::TENON_ISA

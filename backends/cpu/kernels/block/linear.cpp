@@ -1,7 +1,7 @@
 // linear.cpp: the kernel class of `linear`; the arithmetic is in linear_tile.cpp.
-#include "kernels.hpp"
-
 #include <string>
+
+#include "kernels.hpp"
 
 namespace tenon::block {
 namespace {
@@ -37,7 +37,9 @@ sdk::Offer Linear::accept(const sdk::Node& node, const sdk::Device&) const {
   if (node.table().attr && (node.attr<tenon_linear_attr>().flags & TENON_WEIGHT_ROUTER)) {
     return sdk::refuse("a router needs an f32 product");
   }
-  if (x.groups > 1) return sdk::refuse("reads q8_32, which has no strided views; the input has %lld groups", static_cast<long long>(x.groups));
+  if (x.groups > 1)
+    return sdk::refuse("reads q8_32, which has no strided views; the input has %lld groups",
+                       static_cast<long long>(x.groups));
   if (x.cols <= 0 || x.cols % kBlockCols) {
     return sdk::refuse("%lld input columns are no multiple of %d", static_cast<long long>(x.cols), kBlockCols);
   }
@@ -63,7 +65,8 @@ void Linear::plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_
   plan.unit_cols = kPanelRows;
   plan.n_units = (node.weights()[0].rows + kPanelRows - 1) / kPanelRows;
   plan.workspace = 0;
-  plan.scratch = static_cast<uint64_t>(set_.scratch_bytes(cols, rows < chunk_rows_for(cols) ? rows : chunk_rows_for(cols)));
+  plan.scratch =
+      static_cast<uint64_t>(set_.scratch_bytes(cols, rows < chunk_rows_for(cols) ? rows : chunk_rows_for(cols)));
 }
 
 void Linear::launch(const tenon_plan&, const sdk::Args& args, const sdk::Worker& worker) const {
@@ -79,8 +82,13 @@ void Linear::launch(const tenon_plan&, const sdk::Args& args, const sdk::Worker&
   for (int i = 0; i < job.n_product; ++i) {
     const tenon_weight& w = args.weight(i);
     const sdk::Range share = worker.share((w.rows + kPanelRows - 1) / kPanelRows);
-    job.product[i] = {type_of_layout(w.layout), sdk::at<const uint8_t>(w.plane[0]), w.rows, share.begin, share.end,
-                      sdk::at<float>(args.out(i).data), args.out(i).row_bytes};
+    job.product[i] = {type_of_layout(w.layout),
+                      sdk::at<const uint8_t>(w.plane[0]),
+                      w.rows,
+                      share.begin,
+                      share.end,
+                      sdk::at<float>(args.out(i).data),
+                      args.out(i).row_bytes};
   }
   set_.linear(job);
 }

@@ -9,9 +9,9 @@
 // A scale_x that is not a number makes its row not a number and no other.
 #pragma once
 
-#include "types.hpp"
-
 #include <cstdint>
+
+#include "types.hpp"
 
 namespace tenon::block {
 

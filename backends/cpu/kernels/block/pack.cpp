@@ -52,7 +52,8 @@ void put_nibbles(const Lane& lane, int64_t block_offset, const uint32_t (&quad)[
 // Eight words of 2-bit codes, one a byte, to two words.
 void put_pairs(const Lane& lane, int64_t block_offset, int vector, const uint32_t (&quad)[8]) {
   for (int v = 0; v < 2; ++v)
-    lane.word(block_offset, vector + v, quad[4 * v] | quad[4 * v + 1] << 2 | quad[4 * v + 2] << 4 | quad[4 * v + 3] << 6);
+    lane.word(block_offset, vector + v,
+              quad[4 * v] | quad[4 * v + 1] << 2 | quad[4 * v + 2] << 4 | quad[4 * v + 3] << 6);
 }
 
 void pack_nibble_words(const Lane& lane, int64_t block_offset, const uint8_t* codes) {
@@ -203,14 +204,15 @@ void pack_panel(const uint8_t* src, int64_t row_bytes, int64_t cols, int lanes, 
 
 using PanelPacker = void (*)(const uint8_t*, int64_t, int64_t, int, uint8_t*);
 constexpr PanelPacker kPackers[kTypes] = {
-    pack_panel<Type::kQ4_0>, pack_panel<Type::kQ4_1>, pack_panel<Type::kQ5_0>, pack_panel<Type::kQ5_1>,
-    pack_panel<Type::kQ8_0>, pack_panel<Type::kIq4Nl>, pack_panel<Type::kQ2K>, pack_panel<Type::kQ3K>,
-    pack_panel<Type::kQ4K>,  pack_panel<Type::kQ5K>,   pack_panel<Type::kQ6K>, pack_panel<Type::kIq4Xs>,
+    pack_panel<Type::kQ4_0>, pack_panel<Type::kQ4_1>,  pack_panel<Type::kQ5_0>, pack_panel<Type::kQ5_1>,
+    pack_panel<Type::kQ8_0>, pack_panel<Type::kIq4Nl>, pack_panel<Type::kQ2K>,  pack_panel<Type::kQ3K>,
+    pack_panel<Type::kQ4K>,  pack_panel<Type::kQ5K>,   pack_panel<Type::kQ6K>,  pack_panel<Type::kIq4Xs>,
 };
 
 }  // namespace
 
-void pack_rows(Type type, const uint8_t* src, int64_t row_bytes, int64_t cols, int64_t row0, int64_t rows, uint8_t* dst) {
+void pack_rows(Type type, const uint8_t* src, int64_t row_bytes, int64_t cols, int64_t row0, int64_t rows,
+               uint8_t* dst) {
   const int64_t bytes = panel_bytes(type, cols);
   for (int64_t r = row0; r < row0 + rows; r += kPanelRows) {
     const int64_t left = row0 + rows - r;

@@ -1,7 +1,7 @@
 // plugin.cpp: registers the family, one linear an instruction set.
-#include "kernels.hpp"
-
 #include <tenon/sdk/plugin.hpp>
+
+#include "kernels.hpp"
 
 TENON_PLUGIN("block", "0.1.0") {
   using tenon::block::Embed;

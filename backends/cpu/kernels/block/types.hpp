@@ -1,13 +1,14 @@
-// types.hpp: the block types that this family serves, and the geometry of their packed form. Included by sources that are
-// built once an instruction set, so every function here has internal linkage.
+// types.hpp: the block types that this family serves, and the geometry of their packed form. Included by sources that
+// are built once an instruction set, so every function here has internal linkage.
 //
 // Packed form. Output rows are taken 16 at a time, a panel; lane l of a vector is row 16 p + l. A panel is
 //   scales   of all column blocks, padded to a multiple of 64 bytes
 //   codes    of all blocks of 32 columns, `code_bytes()` each
 // and panels follow each other without a gap. Lanes past the last row are zero.
 //
-// Codes of a block are vectors of 64 bytes; byte 4 l + j of a vector belongs to lane l and to column 4 q + j of some quad
-// q = 0 … 7, so one dot instruction multiplies four columns of 16 rows with four activations. First come the low bits:
+// Codes of a block are vectors of 64 bytes; byte 4 l + j of a vector belongs to lane l and to column 4 q + j of some
+// quad q = 0 … 7, so one dot instruction multiplies four columns of 16 rows with four activations. First come the low
+// bits:
 //   8 bits: vector q is quad q
 //   4 bits: quad q lies in vector q mod 4, low nibble for q < 4, else high
 //   2 bits: quad q lies in vector q / 4 at bit 2 (q mod 4)
@@ -37,13 +38,13 @@ constexpr int kPanelRows = 16;
 constexpr int kBlockCols = 32;  // columns that one scale of the activations covers
 
 struct TypeInfo {
-  const char* name;       // of the dtype record
-  int16_t file_cols;      // columns of a block in the file
-  int16_t file_bytes;     // bytes of a block in the file
+  const char* name;    // of the dtype record
+  int16_t file_cols;   // columns of a block in the file
+  int16_t file_bytes;  // bytes of a block in the file
   uint8_t low_bits, high_bits;
-  bool table;             // codes index kIq4Values
-  int16_t offset;         // weight's integer = code - offset; with a table, code is table value + offset
-  uint8_t group;          // columns that share a scale: 16 or 32
+  bool table;      // codes index kIq4Values
+  int16_t offset;  // weight's integer = code - offset; with a table, code is table value + offset
+  uint8_t group;   // columns that share a scale: 16 or 32
   ScaleKind scales;
 };
 
@@ -81,11 +82,16 @@ static constexpr int64_t code_bytes(Type type) { return (info(type).low_bits + i
 static constexpr int64_t scale_unit_bytes(Type type) {
   const int64_t groups = 256 / info(type).group;
   switch (info(type).scales) {
-    case ScaleKind::kHalf: return 32;
-    case ScaleKind::kHalfMin: return 64;
-    case ScaleKind::kSuper: return 32 + groups * 16;
-    case ScaleKind::kSuperMin: return 64 + groups * 32;
-    case ScaleKind::kSuperMin4: return 64 + groups * 16;
+    case ScaleKind::kHalf:
+      return 32;
+    case ScaleKind::kHalfMin:
+      return 64;
+    case ScaleKind::kSuper:
+      return 32 + groups * 16;
+    case ScaleKind::kSuperMin:
+      return 64 + groups * 32;
+    case ScaleKind::kSuperMin4:
+      return 64 + groups * 16;
   }
   return 0;
 }

@@ -1,7 +1,7 @@
 // unpack.cpp: one lane of a panel as f32, for gathers from a packed table.
-#include "pack.hpp"
-
 #include <cstring>
+
+#include "pack.hpp"
 
 namespace tenon::block {
 namespace {
@@ -34,9 +34,12 @@ Affine affine_of(const TypeInfo& t, const uint8_t* unit, int lane, int group) {
   const float d = lane_half(unit, 0, lane);
   const int groups = 256 / t.group;
   switch (t.scales) {
-    case ScaleKind::kHalf: return {d, 0};
-    case ScaleKind::kHalfMin: return {d, lane_half(unit, 1, lane)};
-    case ScaleKind::kSuper: return {d * static_cast<int8_t>(unit[32 + group * 16 + lane]), 0};
+    case ScaleKind::kHalf:
+      return {d, 0};
+    case ScaleKind::kHalfMin:
+      return {d, lane_half(unit, 1, lane)};
+    case ScaleKind::kSuper:
+      return {d * static_cast<int8_t>(unit[32 + group * 16 + lane]), 0};
     case ScaleKind::kSuperMin:
       return {d * unit[64 + group * 16 + lane], -(lane_half(unit, 1, lane) * unit[64 + (groups + group) * 16 + lane])};
     case ScaleKind::kSuperMin4: {

@@ -1,8 +1,8 @@
 // weights.cpp: dtypes by name, and packing at the boundary.
+#include <string>
+
 #include "kernels.hpp"
 #include "pack.hpp"
-
-#include <string>
 
 namespace tenon::block {
 
@@ -22,7 +22,7 @@ void pack_weight(const sdk::PackSlice& slice) {
   const Type type = type_of_layout(table.layout);
   if (type_of_dtype(src.dtype) != type || src.cols <= 0 || src.cols % info(type).file_cols || src.rows <= 0) {
     throw sdk::Error(TENON_INVALID_ARGUMENT,
-                     sdk::text("block: a %s weight of %lld x %lld does not fit layout %s", 
+                     sdk::text("block: a %s weight of %lld x %lld does not fit layout %s",
                                std::string(sdk::dtype_name(src.dtype)).c_str(), static_cast<long long>(src.rows),
                                static_cast<long long>(src.cols), info(type).name));
   }
