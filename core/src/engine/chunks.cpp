@@ -27,4 +27,8 @@ std::vector<int64_t> plan_chunks(int64_t begin, int64_t n, int64_t cap, int64_t 
   return out;
 }
 
+int64_t longest_chunk(int64_t cap, int64_t grid) {
+  return cap > grid ? cap : grid + 2 * int64_t(TENON_DECODE_MAX_TOKENS);
+}
+
 }  // namespace tenon::engine

@@ -1,6 +1,7 @@
 // loaded.hpp: the parts of a model between file and Programs, for running and for `inspect`.
 #pragma once
 
+#include "chunks.hpp"
 #include "graph/graph.hpp"
 #include "graph/names.hpp"
 #include "plugin/plugin_host.hpp"
@@ -66,7 +67,7 @@ class Loaded {
   int64_t vocab() const;
   uint32_t n_workers() const { return n_workers_; }
   uint32_t max_outputs() const;
-  uint32_t max_prefill_rows() const { return options_.prefill_chunk + TENON_DECODE_MAX_TOKENS; }
+  uint32_t max_prefill_rows() const { return uint32_t(longest_chunk(options_.prefill_chunk)); }
   std::string backend_description() const;
   program::Selection select(uint32_t phase);
 

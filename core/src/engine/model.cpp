@@ -376,8 +376,8 @@ std::vector<uint8_t> Sequence::save() const {
 
 void Sequence::restore(std::span<const uint8_t> bytes) {
   if (impl_->state.is_open) throw Error(ErrorKind::kUsage, "a transaction is open");
-  impl_->state.fault.clear();
   impl_->model->loaded->stores().restore(impl_->state, bytes);
+  impl_->state.fault.clear();
 }
 
 }  // namespace tenon

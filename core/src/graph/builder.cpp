@@ -35,6 +35,8 @@ class Builder {
     const std::string name(view(decl.name));
     if (const auto it = weight_ids_.find(name); it != weight_ids_.end()) return it->second;
     if (graph_.weights.size() >= kMaxWeights) return refuse("too many weights");
+    if (decl.rows < 1 || decl.cols < 1 || decl.rows > kMaxCols || decl.cols > kMaxCols)
+      return refuse(fmt::format("weight {} is declared with {} rows of {} columns", name, decl.rows, decl.cols));
     const Binding* binding = names_.find(name);
     if (!binding && decl.tied_to.size) {
       const auto tied = weight_ids_.find(std::string(view(decl.tied_to)));
@@ -160,6 +162,7 @@ class Builder {
 
   tenon_status tap(int32_t value, tenon_str name) {
     if (!is_value(value)) return fail(fmt::format("tap of value {}, which does not exist", value));
+    if (!is_whole(value)) return fail(fmt::format("tap {} is of a view or an input", view(name)));
     if (!graph_.taps.emplace(std::string(view(name)), value).second)
       return fail(fmt::format("tap {} is named twice", view(name)));
     return TENON_OK;
@@ -167,6 +170,7 @@ class Builder {
 
   tenon_status logits(int32_t value, float softcap, const int32_t* never, uint32_t n_never) {
     if (!is_value(value)) return fail("logits of a value that does not exist");
+    if (!is_whole(value)) return fail("logits of a view or an input");
     if (graph_.logits >= 0) return fail("logits are given twice");
     if (!(softcap >= 0) || !std::isfinite(softcap)) return fail("the softcap is not a positive number");
     graph_.logits = value, graph_.softcap = softcap;
@@ -189,6 +193,8 @@ class Builder {
   static tenon_status fail(const std::string& message) { return plugin::set_message(TENON_INVALID_ARGUMENT, message); }
   static int32_t refuse(const std::string& message) { return -fail(message); }
   bool is_value(int32_t id) const { return id >= 0 && size_t(id) < graph_.values.size(); }
+  // Computed and stored as it is, so that its rows can be read after a run.
+  bool is_whole(int32_t id) const { return !graph_.values[size_t(id)].is_view() && !graph_.values[size_t(id)].input; }
   uint32_t current_layer() const { return graph_.n_layers ? graph_.n_layers - 1 : kNoLayer; }
 
   int32_t add_value(const Value& value) {
@@ -204,11 +210,11 @@ class Builder {
 
   void check_shape(const std::string& name, const tenon_weight_decl& decl, const Binding& binding) {
     const source::Tensor& t = *binding.tensor;
-    if (binding.transform == TENON_TRANSFORM_RESHAPE) return;
     const int64_t experts = decl.n_expert ? decl.n_expert : 1;
+    const bool reshaped = binding.transform == TENON_TRANSFORM_RESHAPE;
     const bool vector = (t.cols() == 1 || t.rows() == 1) && (decl.cols == 1 || decl.rows == 1);
     const bool fits = t.experts() == experts && ((t.cols() == decl.cols && t.rows() == decl.rows) ||
-                                                  (vector && t.cols() * t.rows() == decl.cols * decl.rows));
+                                                  ((vector || reshaped) && t.cols() * t.rows() == decl.cols * decl.rows));
     if (!fits)
       shapes_.push_back(fmt::format("tensor {}: shape [{}], but {} expects [{}, {}{}] ({})", t.name, fmt::join(t.dim, ", "),
                                     architecture_, decl.cols, decl.rows,

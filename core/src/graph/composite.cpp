@@ -130,7 +130,9 @@ Pattern parse_pattern(std::string_view text) {
     for (const std::string& name : statement.weight) add_once(out.weight, name);
     for (const std::string& name : statement.store) add_once(out.store, name);
     for (const std::string& name : statement.out)
-      if (!given.insert(name).second)
+      if (std::find(out.in.begin(), out.in.end(), name) != out.in.end())
+        throw std::invalid_argument(fmt::format("\"{}\" is used before it is given in composite \"{}\"", name, text));
+      else if (!given.insert(name).second)
         throw std::invalid_argument(fmt::format("\"{}\" is given twice in composite \"{}\"", name, text));
     out.statements.push_back(std::move(statement));
   }
@@ -179,6 +181,11 @@ std::optional<Match> match_pattern(const Pattern& pattern, std::span<const Node>
         for (int32_t used : nodes[i].in)
           if (graph.base_of(used) == v) return std::nullopt;
   }
+  // An operand of the group must come from outside; a name could have been bound to what another member gives.
+  for (const std::string& name : pattern.in)
+    for (size_t i : match.nodes)
+      for (int32_t v : nodes[i].out)
+        if (graph.base_of(bound.value.at(name)) == v) return std::nullopt;
   if (!can_gather(nodes, match, graph)) return std::nullopt;
   Node& group = match.group;
   group.op = TENON_OP_COMPOSITE;

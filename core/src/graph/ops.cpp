@@ -141,6 +141,8 @@ std::string infer_attention(Signature& s) {
   if (store.heads != a.kv_heads || store.cols_k != int64_t(a.kv_heads) * a.head_dim ||
       store.cols_v != int64_t(a.kv_heads) * a.head_dim_v)
     return "heads and widths do not fit the store";
+  if (store.window && (a.window <= 0 || a.window > store.window))
+    return fmt::format("a window of {} over a store that keeps {} tokens", a.window, store.window);
   s.out = {like(*s.in[0], int64_t(a.heads) * a.head_dim_v)};
   return need_f32(s);
 }

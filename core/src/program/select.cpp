@@ -7,6 +7,7 @@
 #include <tenon/error.hpp>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <map>
@@ -152,8 +153,9 @@ class Selector {
       const bool pa = listed(options_.prefer, view(a.kernel->name)), pb = listed(options_.prefer, view(b.kernel->name));
       if (pa != pb) return pa;
       if (a.kernel->priority != b.kernel->priority) return a.kernel->priority > b.kernel->priority;
-      if (view(a.kernel->numeric_class) == view(b.kernel->numeric_class) && cost(a.offer) != cost(b.offer))
-        return cost(a.offer) < cost(b.offer);
+      // Classes first, or cost inside them and names across them could contradict each other.
+      if (const auto ca = view(a.kernel->numeric_class), cb = view(b.kernel->numeric_class); ca != cb) return ca < cb;
+      if (cost(a.offer) != cost(b.offer)) return cost(a.offer) < cost(b.offer);
       return view(a.kernel->name) < view(b.kernel->name);
     });
     if (refusals)
@@ -296,7 +298,12 @@ class Selector {
     for (const tenon_kernel* kernel : registry_.kernels) {
       const std::string_view text = view(kernel->pattern);
       if (view(kernel->backend) != view(device_.table().backend) || text.find("->") == std::string_view::npos) continue;
-      if (seen.insert(text).second) composites.push_back({graph::parse_pattern(text), text});
+      if (!seen.insert(text).second) continue;
+      try {
+        composites.push_back({graph::parse_pattern(text), text});
+      } catch (const std::invalid_argument& error) {
+        spdlog::warn("kernel {} is passed over: {}", view(kernel->name), error.what());
+      }
     }
     std::stable_sort(composites.begin(), composites.end(), [](const Composite& a, const Composite& b) {
       return a.pattern.statements.size() > b.pattern.statements.size();

@@ -49,7 +49,7 @@ struct Selection {
 };
 
 // Chooses kernels and asks `weights` for their layouts. Throws Error(kFile) listing every refusal where no kernel serves a
-// node. Order among those that accept: user preference, priority, cost inside one numeric class, name.
+// node. Order among those that accept: user preference, priority, numeric class by name, cost inside it, name.
 Selection select_kernels(const graph::Graph& graph, const plugin::Registry& registry, const Device& device,
                          WeightSet& weights, const std::vector<tenon_store_type>& stores, const SelectOptions& options);
 

@@ -250,13 +250,14 @@ void Stores::visit_live(const SequenceState& state, Visit&& visit) const {
       continue;
     }
     const int32_t window = groups_[size_t(pool.group)].window;
+    // Whole pages below the window's begin: a sequence that is cut back a little reads what lies there.
     const int64_t oldest = window ? std::max<int64_t>(0, state.length - (window - 1)) : 0;
     for (int64_t p = oldest / kPage; p < pages_for(state.length); ++p) {
-      const int64_t first = std::max<int64_t>(0, oldest - p * kPage), last = std::min<int64_t>(kPage, state.length - p * kPage);
+      const int64_t last = std::min<int64_t>(kPage, state.length - p * kPage);
       const tenon_addr page = pool.base.address() + uint64_t(pool.page_bytes) * uint64_t(state.pages[size_t(pool.group)][size_t(p)]);
       for (uint32_t head = 0; head < type.heads; ++head) {
-        visit(page + uint64_t((head * kPage + first) * pool.row_bytes_k), uint64_t((last - first) * pool.row_bytes_k));
-        visit(page + uint64_t(pool.value_offset + (head * kPage + first) * pool.row_bytes_v), uint64_t((last - first) * pool.row_bytes_v));
+        visit(page + uint64_t(head * kPage * pool.row_bytes_k), uint64_t(last * pool.row_bytes_k));
+        visit(page + uint64_t(pool.value_offset + head * kPage * pool.row_bytes_v), uint64_t(last * pool.row_bytes_v));
       }
     }
   }
@@ -306,6 +307,12 @@ void Stores::restore(SequenceState& state, std::span<const uint8_t> bytes) {
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) || header.n_stores != pools_.size() ||
       header.bytes != bytes.size() - sizeof header || header.length < 0 || header.length > options_.context)
     throw Error(ErrorKind::kUsage, "a saved sequence is not of this model");
+  SequenceState shape;
+  shape.length = header.length;
+  shape.pages.assign(groups_.size(), std::vector<int32_t>(size_t(pages_for(header.length)), 0));
+  uint64_t expected = 0;
+  visit_live(shape, [&](tenon_addr, uint64_t size) { expected += size; });
+  if (expected != header.bytes) throw Error(ErrorKind::kUsage, "a saved sequence does not fit this model's stores");
   truncate(state, 0);
   // Windowed groups need no pages below the window, but tables count from zero.
   SequenceState next = state;
@@ -322,13 +329,7 @@ void Stores::restore(SequenceState& state, std::span<const uint8_t> bytes) {
       if (p >= first) groups_[g].free.pop_back();
     }
   }
-  uint64_t expected = 0;
-  visit_live(next, [&](tenon_addr, uint64_t size) { expected += size; });
-  state = next;
-  if (expected != header.bytes) {
-    truncate(state, 0);
-    throw Error(ErrorKind::kUsage, "a saved sequence does not fit this model's stores");
-  }
+  state = std::move(next);
   const uint8_t* at = bytes.data() + sizeof header;
   visit_live(state, [&](tenon_addr address, uint64_t size) {
     device_.upload(address, at, size);

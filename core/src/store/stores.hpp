@@ -61,7 +61,8 @@ class Stores {
   void rollback(SequenceState& state) const;
   int64_t truncate(SequenceState& state, int64_t n);
 
-  // Needs settled states (accepted = 0, no open transaction). Live rows only, so equal contents give equal bytes.
+  // Needs settled states (accepted = 0, no open transaction). Live rows only, and what a windowed page holds before them, so
+  // equal contents give equal bytes. restore() throws Error(kUsage) for bytes that do not fit and leaves the state as it is.
   SequenceState fork(const SequenceState& state);
   std::vector<uint8_t> save(const SequenceState& state) const;
   void restore(SequenceState& state, std::span<const uint8_t> bytes);
