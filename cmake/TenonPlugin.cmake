@@ -106,8 +106,10 @@ function(tenon_add_plugin name)
   set(scripts ${CMAKE_CURRENT_FUNCTION_LIST_DIR})
   add_library(${target} MODULE ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE Tenon::sdk ${arg_LIBRARIES})
-  target_compile_options(${target} PRIVATE ${TENON_PLUGIN_COMPILE_OPTIONS} -Wall -Wextra
-                                           $<$<BOOL:${TENON_WERROR}>:-Werror>)
+  set(c_options ${TENON_PLUGIN_COMPILE_OPTIONS})  # a plugin may be plain C, which has no inline functions to hide
+  list(REMOVE_ITEM c_options -fvisibility-inlines-hidden)
+  target_compile_options(${target} PRIVATE "$<IF:$<COMPILE_LANGUAGE:C>,${c_options},${TENON_PLUGIN_COMPILE_OPTIONS}>"
+                                           -Wall -Wextra $<$<BOOL:${TENON_WERROR}>:-Werror>)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
   target_link_options(${target} PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL
                                         -Wl,--version-script=${scripts}/tenon_plugin.map)
