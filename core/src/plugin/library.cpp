@@ -127,6 +127,7 @@ std::string promise_fault(const Manifest& manifest, const Registry& contents) {
 
 struct OpenLibrary {
   boost::dll::shared_library handle;
+  std::unique_ptr<Registrar> registrar;  // kept, since the plugin may keep its table
   const tenon_plugin* plugin = nullptr;  // set when it is in use
   Library result;
 };
@@ -151,8 +152,7 @@ void shut_down_last() {
   thrown_by([&] { shutdown(); });
 }
 
-std::string initialise(const tenon_plugin* plugin, const Manifest& manifest, const Registry& known, Registry& contents) {
-  Registrar& registrar = *std::make_unique<Registrar>(known).release();  // a plugin may keep its pointer
+std::string initialise(const tenon_plugin* plugin, const Manifest& manifest, Registrar& registrar, Registry& contents) {
   const PendingScope scope(&registrar.staged());
   tenon_status status = TENON_INTERNAL;
   take_message();
@@ -182,7 +182,9 @@ std::string open_now(OpenLibrary& library, const std::string& path, const Manife
     std::string fault = thrown_by([&] { plugin = entry(); });
     if (!fault.empty()) return TENON_PLUGIN_ENTRY "() " + fault;
     fault = table_fault(plugin, manifest);
-    if (fault.empty()) fault = initialise(plugin, manifest, known, library.result.contents);
+    if (!fault.empty()) return fault;
+    library.registrar = std::make_unique<Registrar>(known);
+    fault = initialise(plugin, manifest, *library.registrar, library.result.contents);
     if (!fault.empty()) return fault;
     library.plugin = plugin;
     library.result.licence.assign(plugin->licence.data ? plugin->licence.data : "", size_t(plugin->licence.size));
