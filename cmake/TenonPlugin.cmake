@@ -7,11 +7,12 @@
 #     [ISA_SOURCES k.cpp …]          built once an instruction set, see tenon_add_isa_variants()
 #     [ARCHITECTURES id …] [FORMATS name …] [MAGICS text …] [EXTENSIONS .gguf …]
 #     [BACKENDS name …] [KERNEL_BACKENDS name …] [KERNEL_DTYPES name …] [OPS name …] [FEATURES name …]
-#     [COLLECTIVES name …] [PRIORITY n] [LIBRARIES target …] [NO_INSTALL])
+#     [COLLECTIVES name …] [DTYPES name …] [PRIORITY n] [LIBRARIES target …] [NO_INSTALL])
 #
 # makes the target tenon_plugin_NAME and the library libtenon_NAME.so in TENON_PLUGIN_OUTPUT_DIR. The name in TENON_PLUGIN()
 # must be NAME and its version VERSION: the host refuses a library that differs from its manifest. MAGICS are the bytes a
-# file begins with, in C escapes; FEATURES are those that every kernel of the library needs.
+# file begins with, in C escapes; FEATURES are those that every kernel of the library needs; DTYPES are those that it
+# registers, KERNEL_DTYPES those that its kernels serve.
 #
 # What the build checks: nothing is undefined, nothing but the entry is exported, and no library of the core is needed.
 include_guard()
@@ -82,7 +83,7 @@ endfunction()
 
 function(tenon_add_plugin name)
   cmake_parse_arguments(arg "NO_INSTALL" "KIND;VERSION;PRIORITY"
-    "SOURCES;ISA_SOURCES;ARCHITECTURES;FORMATS;MAGICS;EXTENSIONS;BACKENDS;KERNEL_BACKENDS;KERNEL_DTYPES;OPS;FEATURES;COLLECTIVES;LIBRARIES"
+    "SOURCES;ISA_SOURCES;ARCHITECTURES;FORMATS;MAGICS;EXTENSIONS;BACKENDS;KERNEL_BACKENDS;KERNEL_DTYPES;OPS;FEATURES;COLLECTIVES;DTYPES;LIBRARIES"
     ${ARGN})
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "tenon_add_plugin(${name}): unknown arguments ${arg_UNPARSED_ARGUMENTS}")
@@ -129,6 +130,7 @@ function(tenon_add_plugin name)
   _tenon_manifest_strings(text format_extension ${arg_EXTENSIONS})
   _tenon_manifest_strings(text backend ${arg_BACKENDS})
   _tenon_manifest_strings(text collective ${arg_COLLECTIVES})
+  _tenon_manifest_strings(text dtype ${arg_DTYPES})
   foreach(backend IN LISTS arg_KERNEL_BACKENDS)
     set(family "")
     _tenon_manifest_strings(family backend ${backend})

@@ -1,11 +1,5 @@
 #include "host_table.hpp"
 
-#include "core_dtypes.hpp"
-#include "host_files.hpp"
-#include "log.hpp"
-#include "message.hpp"
-#include "parallel.hpp"
-
 #include <array>
 #include <atomic>
 #include <bit>
@@ -15,6 +9,13 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+
+#include "core_dtypes.hpp"
+#include "host_files.hpp"
+#include "log.hpp"
+#include "message.hpp"
+#include "parallel.hpp"
 
 namespace tenon::plugin {
 namespace {
@@ -32,6 +33,7 @@ DtypeTable& dtypes() {
   return table;
 }
 thread_local const Registry* pending = nullptr;
+thread_local const OpenDtype* open_dtype = nullptr;
 
 // Values are never removed: plugins may hold on to a string.
 struct Config {
@@ -113,7 +115,8 @@ tenon_status host_file_map(void*, const tenon_file* file, uint64_t offset, uint6
   return range_failure(file, "map", offset, bytes);
 }
 
-tenon_status host_file_advise(void*, const tenon_file* file, uint64_t offset, uint64_t bytes, uint32_t advice) noexcept {
+tenon_status host_file_advise(void*, const tenon_file* file, uint64_t offset, uint64_t bytes,
+                              uint32_t advice) noexcept {
   try {
     file->advise(offset, bytes, advice);
   } catch (...) {
@@ -179,17 +182,28 @@ const tenon_dtype* host_dtype(void*, uint32_t id) noexcept {
   return nullptr;
 }
 
-tenon_status host_dtype_id(void* self, tenon_str name, uint32_t* id) noexcept {
-  if (const uint32_t own = core_dtype_id(view(name)); own != TENON_DTYPE_NONE) {
-    *id = own;
-    return TENON_OK;
-  }
-  for (uint32_t i = TENON_DTYPE_FIRST_REGISTERED; const tenon_dtype* record = host_dtype(self, i); ++i)
-    if (view(record->name) == view(name)) {
-      *id = i;
-      return TENON_OK;
+// TENON_DTYPE_NONE when nobody has registered it.
+uint32_t dtype_id_of(std::string_view name) noexcept {
+  if (const uint32_t own = core_dtype_id(name); own != TENON_DTYPE_NONE) return own;
+  for (uint32_t i = TENON_DTYPE_FIRST_REGISTERED; const tenon_dtype* record = host_dtype(nullptr, i); ++i)
+    if (view(record->name) == name) return i;
+  return TENON_DTYPE_NONE;
+}
+
+tenon_status host_dtype_id(void*, tenon_str name, uint32_t* id) noexcept {
+  try {
+    uint32_t found = dtype_id_of(view(name));
+    // While a library opens for one dtype its init() asks without opening more.
+    if (const OpenDtype* open = std::exchange(open_dtype, nullptr); open != nullptr) {
+      if (found == TENON_DTYPE_NONE && (*open)(view(name))) found = dtype_id_of(view(name));
+      open_dtype = open;
     }
-  return absent("no dtype of that name is registered");
+    if (found == TENON_DTYPE_NONE) return absent("no dtype of that name is registered");
+    *id = found;
+    return TENON_OK;
+  } catch (...) {
+    return set_message(TENON_INTERNAL, "a plugin that promises the dtype could not be opened");
+  }
 }
 
 }  // namespace
@@ -255,5 +269,8 @@ void append_dtypes(const Registry& staged) {
 
 PendingScope::PendingScope(const Registry* staged) { pending = staged; }
 PendingScope::~PendingScope() { pending = nullptr; }
+
+DtypeScope::DtypeScope(const OpenDtype& open) { open_dtype = &open; }
+DtypeScope::~DtypeScope() { open_dtype = nullptr; }
 
 }  // namespace tenon::plugin

@@ -1,13 +1,6 @@
 #define BOOST_DLL_USE_STD_FS
 #include "library.hpp"
 
-#include "elf_check.hpp"
-#include "file_trust.hpp"
-#include "host_table.hpp"
-#include "message.hpp"
-#include "registrar.hpp"
-#include "sha256.hpp"
-
 #include <fcntl.h>
 #include <tenon/abi.h>
 #include <unistd.h>
@@ -22,6 +15,13 @@
 #include <memory>
 #include <mutex>
 #include <vector>
+
+#include "elf_check.hpp"
+#include "file_trust.hpp"
+#include "host_table.hpp"
+#include "message.hpp"
+#include "registrar.hpp"
+#include "sha256.hpp"
 
 namespace tenon::plugin {
 namespace {
@@ -98,8 +98,8 @@ std::string table_fault(const tenon_plugin* plugin, const Manifest& manifest) {
   return "";
 }
 
-// A manifest must not promise what the library did not register. An architecture's record may serve several ids, so only
-// their presence is looked at.
+// A manifest must not promise what the library did not register. An architecture's record may serve several ids, so
+// only their presence is looked at.
 std::string promise_fault(const Manifest& manifest, const Registry& contents) {
   const auto missing = [](const std::vector<std::string>& names, const auto& records) {
     for (const std::string& name : names)
@@ -115,6 +115,8 @@ std::string promise_fault(const Manifest& manifest, const Registry& contents) {
   if (!name.empty()) return "the manifest promises backend " + name + ", the library registered none of that name";
   name = missing(manifest.collectives, contents.collectives);
   if (!name.empty()) return "the manifest promises collective " + name + ", the library registered none of that name";
+  name = missing(manifest.dtypes, contents.registered_dtypes);
+  if (!name.empty()) return "the manifest promises dtype " + name + ", the library registered none of that name";
   if (!manifest.architectures.empty() && contents.architectures.empty())
     return "the manifest promises architectures, the library registered none";
   for (const KernelFamily& family : manifest.kernels)
@@ -206,7 +208,8 @@ std::string library_fault(const std::string& directory, const std::string& libra
   if (error) return directory + ": " + error.message();
   const fs::path path = fs::canonical(root / library, error);
   if (error) return (root / library).string() + ": " + error.message();
-  if (!lies_in(path, root)) return (root / library).string() + ": leads to " + path.string() + ", outside of " + root.string();
+  if (!lies_in(path, root))
+    return (root / library).string() + ": leads to " + path.string() + ", outside of " + root.string();
   for (fs::path above = path.parent_path();; above = above.parent_path()) {
     if (std::string fault = trust_fault(above.string()); !fault.empty()) return fault;
     if (above == root || above == above.root_path()) break;

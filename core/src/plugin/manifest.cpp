@@ -1,14 +1,14 @@
 #include "manifest.hpp"
 
-#include "manifest.pb.h"
-
 #include <google/protobuf/io/tokenizer.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <google/protobuf/text_format.h>
-#include <tenon/error.hpp>
 
 #include <algorithm>
 #include <filesystem>
+#include <tenon/error.hpp>
+
+#include "manifest.pb.h"
 
 namespace tenon::plugin {
 namespace {
@@ -68,8 +68,8 @@ bool is_name(const std::string& text) {
 }
 
 bool is_hash(const std::string& text) {
-  return text.size() == 64 && std::all_of(text.begin(), text.end(),
-                                          [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return text.size() == 64 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 
 // The name of a file in the manifest's directory or below. What links do is checked when the file is looked at.
@@ -82,12 +82,18 @@ bool is_inner_path(const std::string& text) {
 
 const char* kind_name(proto::PluginKind kind) {
   switch (kind) {
-    case proto::ARCHITECTURE: return "architecture";
-    case proto::FORMAT: return "format";
-    case proto::BACKEND: return "backend";
-    case proto::KERNELS: return "kernels";
-    case proto::COLLECTIVE: return "collective";
-    default: return nullptr;
+    case proto::ARCHITECTURE:
+      return "architecture";
+    case proto::FORMAT:
+      return "format";
+    case proto::BACKEND:
+      return "backend";
+    case proto::KERNELS:
+      return "kernels";
+    case proto::COLLECTIVE:
+      return "collective";
+    default:
+      return nullptr;
   }
 }
 
@@ -135,7 +141,8 @@ void check_provisions(const Checker& check, const proto::PluginManifest& m) {
 
 Manifest parse_manifest(const std::string& path, std::string_view text) {
   if (text.size() > kMaxManifestBytes)
-    throw Error(ErrorKind::kFile, path + ": more than " + std::to_string(kMaxManifestBytes) + " bytes; expected a manifest");
+    throw Error(ErrorKind::kFile,
+                path + ": more than " + std::to_string(kMaxManifestBytes) + " bytes; expected a manifest");
   proto::PluginManifest m;
   pb::TextFormat::ParseInfoTree places;
   pb::TextFormat::Parser parser;
@@ -161,6 +168,7 @@ Manifest parse_manifest(const std::string& path, std::string_view text) {
   out.format_extensions = check.strings("format_extension", m.format_extension());
   out.backends = check.strings("backend", m.backend());
   out.collectives = check.strings("collective", m.collective());
+  out.dtypes = check.strings("dtype", m.dtype());
   for (const proto::KernelFamily& family : m.kernels())
     out.kernels.push_back({family.backend(),
                            {family.op().begin(), family.op().end()},

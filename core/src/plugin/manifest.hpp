@@ -22,7 +22,7 @@ struct Manifest {
   std::string name, version, kind, library, sha256;
   uint32_t abi_major = 0, abi_minor = 0;
   int32_t priority = 0;
-  std::vector<std::string> architectures, formats, format_magics, format_extensions, backends, collectives;
+  std::vector<std::string> architectures, formats, format_magics, format_extensions, backends, collectives, dtypes;
   std::vector<KernelFamily> kernels;
 };
 

@@ -1,14 +1,6 @@
 #include "plugin_host.hpp"
 
-#include "file_trust.hpp"
-#include "host_table.hpp"
-#include "library.hpp"
-#include "log.hpp"
-#include "manifest.hpp"
-#include "registrar.hpp"
-
 #include <fcntl.h>
-#include <tenon/error.hpp>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +9,14 @@
 #include <filesystem>
 #include <mutex>
 #include <numeric>
+#include <tenon/error.hpp>
+
+#include "file_trust.hpp"
+#include "host_table.hpp"
+#include "library.hpp"
+#include "log.hpp"
+#include "manifest.hpp"
+#include "registrar.hpp"
 
 namespace tenon::plugin {
 namespace {
@@ -47,7 +47,8 @@ std::string read_manifest(const std::string& path) {
   }
   close(fd);
   if (!fault.empty()) fail(fault);
-  if (const std::string distrust = trust_fault(path, status); !distrust.empty()) throw Error(ErrorKind::kFile, distrust);
+  if (const std::string distrust = trust_fault(path, status); !distrust.empty())
+    throw Error(ErrorKind::kFile, distrust);
   return text;
 }
 
@@ -62,7 +63,7 @@ void fill(PluginRecord& record, const Manifest& m, const std::string& directory)
   record.name = m.name, record.version = m.version, record.kind = m.kind, record.priority = m.priority;
   record.architectures = m.architectures, record.formats = m.formats, record.backends = m.backends;
   record.format_magics = m.format_magics, record.format_extensions = m.format_extensions;
-  record.collectives = m.collectives;
+  record.collectives = m.collectives, record.dtypes = m.dtypes;
   const auto add = [](std::vector<std::string>& to, const std::vector<std::string>& from) {
     for (const std::string& text : from)
       if (std::find(to.begin(), to.end(), text) == to.end()) to.push_back(text);
@@ -125,8 +126,8 @@ void PluginHost::Impl::read(PluginRecord& record, Entry& entry) {
   fill(record, manifest, entry.directory);
   if (manifest.abi_major != TENON_ABI_MAJOR || manifest.abi_minor != TENON_ABI_MINOR) {
     record.refusal = record.manifest_path + ": built for plugin interface " + std::to_string(manifest.abi_major) + "." +
-                     std::to_string(manifest.abi_minor) + ", this program has " + std::to_string(TENON_ABI_MAJOR) + "." +
-                     std::to_string(TENON_ABI_MINOR);
+                     std::to_string(manifest.abi_minor) + ", this program has " + std::to_string(TENON_ABI_MAJOR) +
+                     "." + std::to_string(TENON_ABI_MINOR);
     return;
   }
   for (const PluginRecord& other : records)
@@ -213,6 +214,10 @@ size_t PluginHost::open_kernels(std::string_view backend) {
   return impl_->open_where([&](const PluginRecord& record) { return contains(record.kernel_backends, backend); });
 }
 
+size_t PluginHost::open_dtype(std::string_view name) {
+  return impl_->open_where([&](const PluginRecord& record) { return contains(record.dtypes, name); });
+}
+
 void PluginHost::verify_all() {
   impl_->open_where([](const PluginRecord&) { return true; });
 }
@@ -250,11 +255,18 @@ void check_status(tenon_status status, std::string_view what) {
     case TENON_NOT_FOUND:
     case TENON_IO:
     case TENON_CORRUPT:
-    case TENON_INCOMPATIBLE: kind = ErrorKind::kFile; break;
+    case TENON_INCOMPATIBLE:
+      kind = ErrorKind::kFile;
+      break;
     case TENON_OUT_OF_MEMORY:
-    case TENON_CAPACITY: kind = ErrorKind::kCapacity; break;
-    case TENON_CANCELLED: kind = ErrorKind::kInterrupted; break;
-    default: break;
+    case TENON_CAPACITY:
+      kind = ErrorKind::kCapacity;
+      break;
+    case TENON_CANCELLED:
+      kind = ErrorKind::kInterrupted;
+      break;
+    default:
+      break;
   }
   throw Error(kind, std::string(what) + ": " + (message.empty() ? status_name(status) : message));
 }

@@ -1,22 +1,24 @@
-// plugin_host.hpp: finds plugins by their manifests, checks them, and opens a library when something it provides is needed.
+// plugin_host.hpp: finds plugins by their manifests, checks them, and opens a library when something it provides is
+// needed.
 #pragma once
-
-#include "message.hpp"
-#include "registry.hpp"
-#include "search_path.hpp"
 
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "message.hpp"
+#include "registry.hpp"
+#include "search_path.hpp"
+
 namespace tenon::plugin {
 
 // One manifest found on the search path.
 struct PluginRecord {
   std::string manifest_path, library_path, name, version, kind;
-  std::vector<std::string> architectures, format_magics, format_extensions, formats, backends, kernel_backends, kernel_dtypes;
-  std::vector<std::string> kernel_ops, kernel_features, collectives;
+  std::vector<std::string> architectures, format_magics, format_extensions, formats, backends, kernel_backends,
+      kernel_dtypes;
+  std::vector<std::string> kernel_ops, kernel_features, collectives, dtypes;
   std::string licence;  // as the library says; empty until it was opened
   int32_t priority = 0;
   bool opened = false;
@@ -28,9 +30,9 @@ struct PluginHostOptions {
   bool use_default_path = true;
 };
 
-// Any thread may open, and any number at once. What plugins() and registry() answer grows while something opens, so they are
-// read by the thread that opened, or when nothing opens. Libraries stay open until the process ends; a second host in one
-// process shares those that the first has opened, and the ids of their dtypes.
+// Any thread may open, and any number at once. What plugins() and registry() answer grows while something opens, so
+// they are read by the thread that opened, or when nothing opens. Libraries stay open until the process ends; a second
+// host in one process shares those that the first has opened, and the ids of their dtypes.
 class PluginHost {
  public:
   explicit PluginHost(PluginHostOptions options);  // reads manifests, opens nothing
@@ -39,11 +41,13 @@ class PluginHost {
   const std::vector<PluginRecord>& plugins() const;  // in the order of the search
   const std::vector<SearchDirectory>& search_path() const;
 
-  // Open what could serve; answer how many libraries now serve it. A library that fails gets a refusal and is passed over.
+  // Open what could serve; answer how many libraries now serve it. A library that fails gets a refusal and is passed
+  // over.
   size_t open_formats(std::span<const uint8_t> head, std::string_view file_name);
   size_t open_architectures(std::span<const std::string> ids);  // ids that a file's metadata names; empty = all
   size_t open_backend(std::string_view name);                   // "" = all
   size_t open_kernels(std::string_view backend);                // families for that backend
+  size_t open_dtype(std::string_view name);                     // those that promise to register that dtype
 
   // Checks every manifest and hash and opens every usable library (`plugins verify`).
   void verify_all();

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tenon/error.hpp>
 
+#include "../plugin/host_table.hpp"
 #include "../plugin/plugin_host.hpp"
 #include "opened_source.hpp"
 
@@ -75,6 +76,9 @@ std::unique_ptr<ModelSource> ModelSource::open(const std::string& path, plugin::
     throw Error(ErrorKind::kFile, "model file '" + path + "' begins with " + first_bytes(head) +
                                       ", which no format plugin takes; " + installed_formats(plugins));
   }
+  // A format may yield a dtype that comes with its kernels.
+  const plugin::OpenDtype open_dtype = [&](std::string_view name) { return plugins.open_dtype(name) != 0; };
+  const plugin::DtypeScope scope(open_dtype);
   return std::make_unique<OpenedSource>(*format, std::move(file), plugins.registry());
 }
 
