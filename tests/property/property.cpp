@@ -1,0 +1,124 @@
+#include "property.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <numeric>
+
+namespace tenon::property {
+namespace {
+
+namespace fs = std::filesystem;
+
+// GGUF files of folder/<architecture>, in the order of their names.
+std::vector<fs::path> models_in(const fs::path& folder, const std::string& architecture) {
+  std::vector<fs::path> out;
+  std::error_code absent;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder / architecture, absent))
+    if (entry.path().extension() == ".gguf") out.push_back(entry.path());
+  std::sort(out.begin(), out.end());
+  return out;
+}
+
+std::string word(const std::string& text) {
+  std::string out = text;
+  for (char& c : out)
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  return out;
+}
+
+template <typename T>
+::testing::AssertionResult same_bytes(std::span<const T> found, std::span<const T> expected) {
+  if (found.size() != expected.size())
+    return ::testing::AssertionFailure() << found.size() << " values, expected " << expected.size();
+  if (std::memcmp(found.data(), expected.data(), found.size_bytes()) == 0) return ::testing::AssertionSuccess();
+  size_t first = 0, n = 0;
+  for (size_t i = found.size(); i-- > 0;)
+    if (std::memcmp(&found[i], &expected[i], sizeof(T))) first = i, ++n;
+  return ::testing::AssertionFailure() << n << " of " << found.size() << " values differ, the first at " << first << ": "
+                                       << +found[first] << ", expected " << +expected[first];
+}
+
+}  // namespace
+
+std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
+
+std::vector<Case> all_cases() {
+  std::vector<fs::path> folders = {fs::path(TENON_TEST_DATA) / "models"};
+  if (const char* more = std::getenv("TENON_TEST_MODELS"); more && *more) folders.emplace_back(more);
+  std::vector<Case> out;
+  for (size_t f = 0; f < folders.size(); ++f)
+    for (const char* architecture : {"gemma3", "qwen35"})
+      for (const fs::path& path : models_in(folders[f], architecture))
+        for (const char* backend : {"reference", "cpu"})
+          for (const Precision precision : {Precision::kExact, Precision::kDefault}) {
+            const std::string name = word(path.stem().string()) + (f ? "_more_" : "_") + backend;
+            out.push_back({name + (precision == Precision::kExact ? "_exact" : "_default"), path.string(), backend, precision});
+          }
+  return out;
+}
+
+std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
+
+std::string data_model(const std::string& architecture) {
+  return models_in(fs::path(TENON_TEST_DATA) / "models", architecture).at(0).string();
+}
+
+bool has_plugin(const std::string& name) { return fs::exists(fs::path(TENON_TEST_PLUGINS) / ("libtenon_" + name + ".so")); }
+
+Engine& engine() {
+  static Engine one({{TENON_TEST_PLUGINS}, false});
+  return one;
+}
+
+void PropertyTest::SetUp() {
+  if (!has_plugin(GetParam().backend)) GTEST_SKIP() << "the plugin of backend " << GetParam().backend << " is not built";
+}
+
+std::unique_ptr<Model> PropertyTest::load(const std::function<void(ModelOptions&)>& change) const {
+  ModelOptions options;
+  options.path = GetParam().path, options.backend = GetParam().backend, options.precision = GetParam().precision;
+  options.threads = 2, options.context = 640, options.max_sequences = 20, options.prefill_chunk = 512;
+  options.max_decode_rows = 64;
+  if (change) change(options);
+  return engine().load(options);
+}
+
+Tokens random_tokens(uint32_t seed, size_t n, const Model& model) {
+  std::mt19937 random(seed);
+  Tokens out(n);
+  for (int32_t& token : out) token = int32_t(random() % uint32_t(model.info().vocab));
+  return out;
+}
+
+std::span<const int32_t> part(const Tokens& tokens, size_t begin, size_t n) { return std::span(tokens).subspan(begin, n); }
+
+std::vector<float> feed(Model& model, Sequence& sequence, std::span<const int32_t> tokens, const ForwardOptions& options) {
+  std::vector<int32_t> rows(tokens.size());
+  std::iota(rows.begin(), rows.end(), 0);
+  const Feed one = {&sequence, tokens, rows};
+  const Output out = model.forward({&one, 1}, options);
+  return {out.logits.begin(), out.logits.end()};
+}
+
+std::vector<float> feed_singly(Model& model, Sequence& sequence, std::span<const int32_t> tokens) {
+  ForwardOptions options;
+  options.decode_step = 1;
+  return feed(model, sequence, tokens, options);
+}
+
+::testing::AssertionResult same(std::span<const float> found, std::span<const float> expected) {
+  return same_bytes(found, expected);
+}
+
+::testing::AssertionResult same(const std::vector<uint8_t>& found, const std::vector<uint8_t>& expected) {
+  return same_bytes<uint8_t>(found, expected);
+}
+
+bool all_finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+}  // namespace tenon::property
