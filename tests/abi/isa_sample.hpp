@@ -1,5 +1,5 @@
-// What every instruction set's objects and the baseline share. The inline functions and the class say for which set the copy
-// was built that is called.
+// What every instruction set's objects and the baseline share. The inline functions and the class say for which set the
+// copy was built that is called.
 #pragma once
 
 inline constexpr int kBaseline = 0;

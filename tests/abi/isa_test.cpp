@@ -1,8 +1,8 @@
-// The joined objects of an instruction set keep their inline functions to themselves and share their variables. This program
-// links the AVX-512 object before its own, so without that the linker would take its copies for all.
-#include "isa_sample.hpp"
-
+// The joined objects of an instruction set keep their inline functions to themselves and share their variables. This
+// program links the AVX-512 object before its own, so without that the linker would take its copies for all.
 #include <gtest/gtest.h>
+
+#include "isa_sample.hpp"
 
 namespace {
 

@@ -5,10 +5,10 @@
 #include <cstddef>
 #include <type_traits>
 
-#define SIZE(table, bytes)                               \
-  static_assert(sizeof(table) == (bytes));               \
-  static_assert(std::is_standard_layout_v<table>);       \
-  static_assert(std::is_trivially_copyable_v<table>);    \
+#define SIZE(table, bytes)                            \
+  static_assert(sizeof(table) == (bytes));            \
+  static_assert(std::is_standard_layout_v<table>);    \
+  static_assert(std::is_trivially_copyable_v<table>); \
   static_assert(sizeof(table) % 8 == 0 || alignof(table) < 8);
 #define AT(table, member, offset) static_assert(offsetof(table, member) == (offset));
 #include "layout.inc"
@@ -19,8 +19,8 @@ extern "C" int c_has_last_member(const tenon_host* host);
 namespace {
 
 TEST(Abi, RowsAreMultiplesOf64BytesAndTheSameInC) {
-  const uint32_t encodings[] = {TENON_ENC_F32, TENON_ENC_BF16, TENON_ENC_F16, TENON_ENC_Q8_32, TENON_ENC_FP8_128,
-                                TENON_ENC_I32};
+  const uint32_t encodings[] = {TENON_ENC_F32,   TENON_ENC_BF16,    TENON_ENC_F16,
+                                TENON_ENC_Q8_32, TENON_ENC_FP8_128, TENON_ENC_I32};
   for (const uint32_t encoding : encodings)
     for (int64_t cols = 32; cols <= 4096; cols += 32) {
       const int64_t bytes = tenon_encoding_row_bytes(encoding, cols);

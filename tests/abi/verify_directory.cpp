@@ -1,7 +1,7 @@
 // Opens every plugin of the directories given and prints the report. Exit status 0: all are good.
-#include "plugin/report.hpp"
-
 #include <cstdio>
+
+#include "plugin/report.hpp"
 
 int main(int n_arguments, char** arguments) {
   tenon::plugin::PluginHostOptions options;

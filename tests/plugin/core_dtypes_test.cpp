@@ -1,6 +1,4 @@
 #include "plugin/core_dtypes.hpp"
-#include "plugin/message.hpp"
-#include "plugin/registry.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +7,9 @@
 #include <cstring>
 #include <limits>
 #include <vector>
+
+#include "plugin/message.hpp"
+#include "plugin/registry.hpp"
 
 namespace tenon::test {
 namespace {
@@ -41,9 +42,9 @@ std::vector<T> encoded(uint32_t dtype, const std::vector<float>& values) {
 
 TEST(CoreDtypes, IdsAndNames) {
   const std::pair<uint32_t, const char*> known[] = {
-      {TENON_DTYPE_F32, "f32"}, {TENON_DTYPE_F16, "f16"}, {TENON_DTYPE_BF16, "bf16"}, {TENON_DTYPE_F64, "f64"},
-      {TENON_DTYPE_I8, "i8"},   {TENON_DTYPE_I16, "i16"}, {TENON_DTYPE_I32, "i32"},   {TENON_DTYPE_I64, "i64"},
-      {TENON_DTYPE_U8, "u8"}};
+      {TENON_DTYPE_F32, "f32"}, {TENON_DTYPE_F16, "f16"}, {TENON_DTYPE_BF16, "bf16"},
+      {TENON_DTYPE_F64, "f64"}, {TENON_DTYPE_I8, "i8"},   {TENON_DTYPE_I16, "i16"},
+      {TENON_DTYPE_I32, "i32"}, {TENON_DTYPE_I64, "i64"}, {TENON_DTYPE_U8, "u8"}};
   const plugin::Registry registry;
   for (const auto& [id, name] : known) {
     EXPECT_EQ(registry.dtype_id(name), id);
@@ -136,8 +137,8 @@ TEST(CoreDtypes, EncodingRoundsToNearestEven) {
     }
   }
   EXPECT_EQ(encoded<uint16_t>(TENON_DTYPE_BF16, {std::numeric_limits<float>::max()})[0], 0x7f80);
-  EXPECT_TRUE(std::isnan(
-      decoded<uint16_t>(TENON_DTYPE_BF16, encoded<uint16_t>(TENON_DTYPE_BF16, {std::bit_cast<float>(0x7f800001u)}))[0]));
+  EXPECT_TRUE(std::isnan(decoded<uint16_t>(
+      TENON_DTYPE_BF16, encoded<uint16_t>(TENON_DTYPE_BF16, {std::bit_cast<float>(0x7f800001u)}))[0]));
 }
 
 TEST(CoreDtypes, CheckNamesTheFirstRowThatIsNotFinite) {

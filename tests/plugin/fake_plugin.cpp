@@ -35,11 +35,27 @@ tenon_status meta(void*, uint64_t, tenon_str*, tenon_value*) noexcept { return T
 tenon_status tensor(void*, uint64_t, tenon_tensor*) noexcept { return TENON_NOT_FOUND; }
 void close(void*) noexcept {}
 
-tenon_format format = {.struct_size = sizeof(tenon_format), .flags = 0, .name = str("fake"), .scheme = str("fake"),
-                       .self = nullptr, .probe = probe, .open = open, .more = more, .meta = meta, .tensor = tensor,
+tenon_format format = {.struct_size = sizeof(tenon_format),
+                       .flags = 0,
+                       .name = str("fake"),
+                       .scheme = str("fake"),
+                       .self = nullptr,
+                       .probe = probe,
+                       .open = open,
+                       .more = more,
+                       .meta = meta,
+                       .tensor = tensor,
                        .close = close};
-tenon_dtype dtype = {.struct_size = sizeof(tenon_dtype), .n_plane = 1, .name = {}, .block_cols = 32, .block_bytes = 18,
-                     .tile_rows = 0, .tile_cols = 0, .plane_bytes = {18, 0, 0, 0}, .decode = decode, .encode = nullptr,
+tenon_dtype dtype = {.struct_size = sizeof(tenon_dtype),
+                     .n_plane = 1,
+                     .name = {},
+                     .block_cols = 32,
+                     .block_bytes = 18,
+                     .tile_rows = 0,
+                     .tile_cols = 0,
+                     .plane_bytes = {18, 0, 0, 0},
+                     .decode = decode,
+                     .encode = nullptr,
                      .check = nullptr};
 const tenon_registrar* kept = nullptr;
 const tenon_host* kept_host = nullptr;
@@ -100,7 +116,15 @@ extern "C" __attribute__((visibility("default"))) const tenon_plugin* tenon_plug
   return nullptr;
 #endif
   // A plugin that lets an exception out breaks its promise, as the cast does here.
-  static const tenon_plugin plugin = {FAKE_SIZE, FAKE_MAJOR, FAKE_MINOR, 0, FAKE_MAGIC, str(FAKE_SAYS_NAME), str("1.2.3"),
-                                      str("Apache-2.0"), reinterpret_cast<Init>(FAKE_INIT), nullptr};
+  static const tenon_plugin plugin = {FAKE_SIZE,
+                                      FAKE_MAJOR,
+                                      FAKE_MINOR,
+                                      0,
+                                      FAKE_MAGIC,
+                                      str(FAKE_SAYS_NAME),
+                                      str("1.2.3"),
+                                      str("Apache-2.0"),
+                                      reinterpret_cast<Init>(FAKE_INIT),
+                                      nullptr};
   return &plugin;
 }

@@ -1,19 +1,19 @@
 // What a plugin gets from the host's table.
 #include "plugin/host_table.hpp"
 
-#include "plugin/host_files.hpp"
-#include "plugin/log.hpp"
-#include "plugin/message.hpp"
-#include "plugin/plugin_host.hpp"
-
 #include <gtest/gtest.h>
-#include <tenon/error.hpp>
 
 #include <atomic>
 #include <cstring>
 #include <stdexcept>
+#include <tenon/error.hpp>
 #include <thread>
 #include <vector>
+
+#include "plugin/host_files.hpp"
+#include "plugin/log.hpp"
+#include "plugin/message.hpp"
+#include "plugin/plugin_host.hpp"
 
 namespace tenon::test {
 namespace {
@@ -44,9 +44,9 @@ TEST(HostTable, AMessageStaysInItsThread) {
 TEST(HostTable, AStatusBecomesAnErrorOfItsKind) {
   EXPECT_NO_THROW(plugin::check_status(TENON_OK, "x"));
   const std::pair<tenon_status, ErrorKind> kinds[] = {
-      {TENON_CORRUPT, ErrorKind::kFile},         {TENON_UNSUPPORTED, ErrorKind::kFile},
+      {TENON_CORRUPT, ErrorKind::kFile},           {TENON_UNSUPPORTED, ErrorKind::kFile},
       {TENON_OUT_OF_MEMORY, ErrorKind::kCapacity}, {TENON_CAPACITY, ErrorKind::kCapacity},
-      {TENON_CANCELLED, ErrorKind::kInterrupted}, {TENON_INTERNAL, ErrorKind::kRuntime},
+      {TENON_CANCELLED, ErrorKind::kInterrupted},  {TENON_INTERNAL, ErrorKind::kRuntime},
       {tenon_status(99), ErrorKind::kRuntime}};
   for (const auto& [status, kind] : kinds) {
     plugin::set_message(status, "key a.b: expected 1, found 2");
@@ -104,10 +104,11 @@ TEST(HostTable, ConfigurationValuesHaveTypes) {
 TEST(HostTable, ParallelRunsEveryIndexOnce) {
   for (const int64_t n : {0, 1, 2, 1000}) {
     std::vector<std::atomic<int>> counts(size_t(n) + 1);
-    EXPECT_EQ(host().parallel(
-                  host().self, n,
-                  [](void* arg, int64_t i) { ++(*static_cast<std::vector<std::atomic<int>>*>(arg))[size_t(i)]; }, &counts),
-              TENON_OK);
+    EXPECT_EQ(
+        host().parallel(
+            host().self, n,
+            [](void* arg, int64_t i) { ++(*static_cast<std::vector<std::atomic<int>>*>(arg))[size_t(i)]; }, &counts),
+        TENON_OK);
     for (int64_t i = 0; i < n; ++i) EXPECT_EQ(counts[size_t(i)], 1);
     EXPECT_EQ(counts[size_t(n)], 0);
   }
@@ -115,7 +116,11 @@ TEST(HostTable, ParallelRunsEveryIndexOnce) {
 
 TEST(HostTable, ParallelStopsAnExceptionOfTheBody) {
   EXPECT_EQ(host().parallel(
-                host().self, 100, [](void*, int64_t i) { if (i == 3) throw std::runtime_error("x"); }, nullptr),
+                host().self, 100,
+                [](void*, int64_t i) {
+                  if (i == 3) throw std::runtime_error("x");
+                },
+                nullptr),
             TENON_INTERNAL);
   EXPECT_NE(plugin::take_message(), "");
 }

@@ -2,9 +2,9 @@
 #include "plugin/manifest.hpp"
 
 #include <gtest/gtest.h>
-#include <tenon/error.hpp>
 
 #include <string>
+#include <tenon/error.hpp>
 
 namespace tenon::test {
 namespace {
@@ -15,16 +15,18 @@ using plugin::parse_manifest;
 const std::string kHash(64, 'a');
 
 std::string good() {
-  return "name: \"fake\"\n"                            // line 1
-         "version: \"1.0\"\n"                          // 2
-         "kind: FORMAT\n"                              // 3
-         "abi_major: 0\n"                              // 4
-         "abi_minor: 1\n"                              // 5
-         "library: \"libtenon_fake.so\"\n"             // 6
-         "sha256: \"" + kHash + "\"\n"                 // 7
-         "format: \"fake\"\n"                          // 8
-         "format_magic: \"F\\0\\x01K\"\n"              // 9
-         "format_extension: \".fake\"\n"               // 10
+  return "name: \"fake\"\n"                 // line 1
+         "version: \"1.0\"\n"               // 2
+         "kind: FORMAT\n"                   // 3
+         "abi_major: 0\n"                   // 4
+         "abi_minor: 1\n"                   // 5
+         "library: \"libtenon_fake.so\"\n"  // 6
+         "sha256: \"" +
+         kHash +
+         "\"\n"                            // 7
+         "format: \"fake\"\n"              // 8
+         "format_magic: \"F\\0\\x01K\"\n"  // 9
+         "format_extension: \".fake\"\n"   // 10
          "kernels { backend: \"cpu\" op: \"linear\" dtype: \"q4\" dtype: \"q8\" feature: \"avx2\" }\n";
 }
 
@@ -75,7 +77,10 @@ TEST(Manifest, WhatIsNotTextFormatIsRefused) {
   expect_error("", "1:1", "name: missing");
   expect_error("name \"x\"", "1:6", "");
   expect_error(good() + "name", "12:5", "");
-  expect_error(std::string("\x7f""ELF\0\0", 6), "1:1", "");
+  expect_error(std::string("\x7f"
+                           "ELF\0\0",
+                           6),
+               "1:1", "");
   expect_error(with("version: \"1.0\"", "version: \"1.0"), "2:14", "");
 }
 

@@ -1,12 +1,11 @@
 // Libraries are opened when something they provide is wanted, not before.
-#include "plugin_tree.hpp"
-
-#include "plugin/host_table.hpp"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 #include <vector>
+
+#include "plugin/host_table.hpp"
+#include "plugin_tree.hpp"
 
 namespace tenon::test {
 namespace {

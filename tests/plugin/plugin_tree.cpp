@@ -1,12 +1,12 @@
 #include "plugin_tree.hpp"
 
-#include "plugin/sha256.hpp"
-
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <fstream>
 #include <sstream>
+
+#include "plugin/sha256.hpp"
 
 namespace tenon::test {
 

@@ -1,10 +1,10 @@
 // plugin_tree.hpp: a temporary directory with plugins in it.
 #pragma once
 
-#include "plugin/plugin_host.hpp"
-
 #include <filesystem>
 #include <string>
+
+#include "plugin/plugin_host.hpp"
 
 namespace tenon::test {
 

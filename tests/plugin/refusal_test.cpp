@@ -1,14 +1,13 @@
 // Every reason for which a plugin is not used, and that the message says it.
-#include "plugin_tree.hpp"
-
-#include "plugin/host_table.hpp"
-#include "plugin/library.hpp"
-
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+
+#include "plugin/host_table.hpp"
+#include "plugin/library.hpp"
+#include "plugin_tree.hpp"
 
 namespace tenon::test {
 namespace {
@@ -166,15 +165,16 @@ TEST(PluginRefusal, AnotherVersionOfTheInterfaceInTheManifest) {
   const std::string line = "abi_minor: " + std::to_string(TENON_ABI_MINOR);
   text.replace(text.find(line), line.size(), "abi_minor: 77");
   write_file(manifest, text);
-  expect_unopened(tree.path(), "built for plugin interface 0.77, this program has 0." + std::to_string(TENON_ABI_MINOR));
+  expect_unopened(tree.path(),
+                  "built for plugin interface 0.77, this program has 0." + std::to_string(TENON_ABI_MINOR));
 }
 
 TEST(PluginRefusal, ATruncatedLibrary) {
   PluginTree tree;
   const fs::path library = tree.add("fake");
   const std::string whole = read_file(library);
-  for (const size_t size : {size_t(0), size_t(3), size_t(63), size_t(100), whole.size() / 4, whole.size() / 2,
-                            whole.size() - 1}) {
+  for (const size_t size :
+       {size_t(0), size_t(3), size_t(63), size_t(100), whole.size() / 4, whole.size() / 2, whole.size() - 1}) {
     write_file(library, whole.substr(0, size));
     PluginTree::rehash("fake", library);
     SCOPED_TRACE(size);
@@ -253,7 +253,9 @@ TEST(PluginRefusal, AnInitThatFails) {
 }
 TEST(PluginRefusal, AnInitThatThrows) { expect_refused("fake_throwing", "init() threw an exception: out of cheese"); }
 TEST(PluginRefusal, ARecordThatIsRegisteredTwice) { expect_refused("fake_twice", "format fake is already registered"); }
-TEST(PluginRefusal, ARecordWithoutItsFunctions) { expect_refused("fake_bad_record", "format fake: expected a scheme, probe"); }
+TEST(PluginRefusal, ARecordWithoutItsFunctions) {
+  expect_refused("fake_bad_record", "format fake: expected a scheme, probe");
+}
 TEST(PluginRefusal, AManifestWhosePromiseIsNotKept) { expect_refused("fake_empty", "promises format fake"); }
 TEST(PluginRefusal, AManifestWithAnotherName) {
   expect_refused("fake_liar", "the manifest says the name is fake_liar, the library says somebody");

@@ -1,12 +1,12 @@
 // What `tenon plugins list|verify|info` print.
-#include "plugin_tree.hpp"
-
 #include "plugin/report.hpp"
 
 #include <gtest/gtest.h>
-#include <tenon/error.hpp>
 
 #include <nlohmann/json.hpp>
+#include <tenon/error.hpp>
+
+#include "plugin_tree.hpp"
 
 namespace tenon::test {
 namespace {

@@ -1,11 +1,11 @@
 // An exception in any callback of a kernel ends at the plugin's edge, as a status and a message.
-#include "plugin/host_table.hpp"
-#include "plugin/message.hpp"
-
 #include <gtest/gtest.h>
-#include <tenon/sdk/plugin.hpp>
 
 #include <new>
+#include <tenon/sdk/plugin.hpp>
+
+#include "plugin/host_table.hpp"
+#include "plugin/message.hpp"
 
 namespace tenon::test {
 namespace {
@@ -16,15 +16,19 @@ enum class Kind { kRuntime, kStatus, kMemory, kInteger, kHost };
 
 [[noreturn]] void raise(Kind kind) {
   switch (kind) {
-    case Kind::kStatus: throw sdk::Error(TENON_CAPACITY, "no pages left");
-    case Kind::kMemory: throw std::bad_alloc();
-    case Kind::kInteger: throw 7;
+    case Kind::kStatus:
+      throw sdk::Error(TENON_CAPACITY, "no pages left");
+    case Kind::kMemory:
+      throw std::bad_alloc();
+    case Kind::kInteger:
+      throw 7;
     case Kind::kHost: {
       tenon_value value{};
       check(host().config(host().self, to_str("test.never"), &value));
       throw std::logic_error("unreachable");
     }
-    case Kind::kRuntime: break;
+    case Kind::kRuntime:
+      break;
   }
   throw std::runtime_error("broken");
 }
@@ -74,7 +78,9 @@ TEST(SdkGuard, EveryKindOfExceptionBecomesAStatus) {
 TEST(SdkGuard, AFailedRegistrationKeepsTheHostsMessage) {
   host_slot() = plugin::host_table();
   tenon_registrar table{};
-  table.format = [](void*, const tenon_format*) noexcept { return plugin::set_message(TENON_INVALID_ARGUMENT, "taken"); };
+  table.format = [](void*, const tenon_format*) noexcept {
+    return plugin::set_message(TENON_INVALID_ARGUMENT, "taken");
+  };
   EXPECT_EQ(guard([&] { Registrar(&table).format(nullptr); }), TENON_INVALID_ARGUMENT);
   EXPECT_EQ(plugin::take_message(), "taken");
 }

@@ -1,13 +1,12 @@
 // Where plugins are looked for.
-#include "plugin_tree.hpp"
-
-#include "plugin/search_path.hpp"
-
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
 #include <map>
 #include <optional>
+
+#include "plugin/search_path.hpp"
+#include "plugin_tree.hpp"
 
 namespace tenon::test {
 namespace {

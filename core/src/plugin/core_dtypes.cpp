@@ -1,12 +1,12 @@
 // Value (r, c) of a plain type is element c at plane[0] + r × row_bytes, little endian as every machine we run on.
 #include "core_dtypes.hpp"
 
-#include "message.hpp"
-
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <string>
+
+#include "message.hpp"
 
 namespace tenon::plugin {
 namespace {
@@ -74,7 +74,8 @@ const char* plane_of(const tenon_weight& weight, int64_t row0, int64_t n, size_t
     refuse("decode: expected the file's layout in host memory");
     return nullptr;
   }
-  if (row0 < 0 || n < 0 || row0 > weight.rows - n || weight.cols < 0 || weight.row_bytes < weight.cols * int64_t(size)) {
+  if (row0 < 0 || n < 0 || row0 > weight.rows - n || weight.cols < 0 ||
+      weight.row_bytes < weight.cols * int64_t(size)) {
     refuse("decode: rows outside of the weight");
     return nullptr;
   }
@@ -143,10 +144,15 @@ constexpr tenon_dtype plain(std::string_view name) {
 }
 
 // In the order of the ids, which begin at 1.
-constexpr tenon_dtype kCoreDtypes[] = {
-    plain<F32>("f32"),           plain<F16>("f16"),           plain<Bf16>("bf16"),
-    plain<Plain<double>>("f64"), plain<Plain<int8_t>>("i8"),  plain<Plain<int16_t>>("i16"),
-    plain<Plain<int32_t>>("i32"), plain<Plain<int64_t>>("i64"), plain<Plain<uint8_t>>("u8")};
+constexpr tenon_dtype kCoreDtypes[] = {plain<F32>("f32"),
+                                       plain<F16>("f16"),
+                                       plain<Bf16>("bf16"),
+                                       plain<Plain<double>>("f64"),
+                                       plain<Plain<int8_t>>("i8"),
+                                       plain<Plain<int16_t>>("i16"),
+                                       plain<Plain<int32_t>>("i32"),
+                                       plain<Plain<int64_t>>("i64"),
+                                       plain<Plain<uint8_t>>("u8")};
 static_assert(std::size(kCoreDtypes) == TENON_DTYPE_U8);
 
 }  // namespace

@@ -56,7 +56,8 @@ std::string header_fault(const Elf64_Ehdr& header) {
            " (numbers of ELF)";
   if (header.e_type != ET_DYN) return "not a shared library";
   if (header.e_phentsize != sizeof(Elf64_Phdr)) return "its program headers have an unknown size";
-  if (header.e_shnum != 0 && header.e_shentsize != sizeof(Elf64_Shdr)) return "its section headers have an unknown size";
+  if (header.e_shnum != 0 && header.e_shentsize != sizeof(Elf64_Shdr))
+    return "its section headers have an unknown size";
   return "";
 }
 

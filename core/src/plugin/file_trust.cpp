@@ -29,7 +29,8 @@ std::string trust_fault(const std::string& path, const struct stat& status) {
   if (status.st_uid != 0 && status.st_uid != geteuid())
     return path + ": owned by user " + std::to_string(status.st_uid) + "; expected root or user " +
            std::to_string(geteuid());
-  if (status.st_mode & S_IWOTH) return path + ": every user can write it (mode " + mode + "); take that away with chmod o-w";
+  if (status.st_mode & S_IWOTH)
+    return path + ": every user can write it (mode " + mode + "); take that away with chmod o-w";
   if ((status.st_mode & S_IWGRP) && !is_own_group(status.st_uid, status.st_gid))
     return path + ": group " + std::to_string(status.st_gid) + " can write it (mode " + mode +
            ") and is not its owner's own group; take that away with chmod g-w";

@@ -1,5 +1,5 @@
-// host_files.hpp: what stands behind the host handles of abi.h. The source part derives from these classes; the host table
-// calls them for plugins.
+// host_files.hpp: what stands behind the host handles of abi.h. The source part derives from these classes; the host
+// table calls them for plugins.
 #pragma once
 
 #include <tenon/abi.h>

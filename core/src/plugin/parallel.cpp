@@ -1,11 +1,11 @@
 #include "parallel.hpp"
 
-#include "message.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <thread>
 #include <vector>
+
+#include "message.hpp"
 
 namespace tenon::plugin {
 

@@ -1,11 +1,11 @@
 #include "registrar.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 #include "core_dtypes.hpp"
 #include "host_table.hpp"
 #include "message.hpp"
-
-#include <algorithm>
-#include <string_view>
 
 namespace tenon::plugin {
 namespace {

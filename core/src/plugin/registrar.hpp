@@ -1,11 +1,11 @@
 // registrar.hpp: takes what a plugin registers, checks it, and keeps it apart until init() has succeeded.
 #pragma once
 
-#include "registry.hpp"
-
 #include <tenon/abi.h>
 
 #include <string>
+
+#include "registry.hpp"
 
 namespace tenon::plugin {
 

@@ -25,7 +25,7 @@ struct Registry {
 
   // Null for an id or name that nobody registered. Ids below TENON_DTYPE_FIRST_REGISTERED are the core's own.
   const tenon_dtype* dtype(uint32_t id) const;
-  uint32_t dtype_id(std::string_view name) const;  // TENON_DTYPE_NONE when unknown
+  uint32_t dtype_id(std::string_view name) const;    // TENON_DTYPE_NONE when unknown
   std::deque<const tenon_dtype*> registered_dtypes;  // id = position + TENON_DTYPE_FIRST_REGISTERED
 };
 

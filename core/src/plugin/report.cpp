@@ -1,10 +1,9 @@
 #include "report.hpp"
 
-#include <tenon/error.hpp>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <tenon/error.hpp>
 
 namespace tenon::plugin {
 namespace {
@@ -205,8 +204,8 @@ std::string report_list(const PluginHost& host, bool json) { return json ? dump(
 std::string report_verify(PluginHost& host, bool json, bool* all_good) {
   host.verify_all();
   const auto& records = host.plugins();
-  const auto n_refused = std::count_if(records.begin(), records.end(),
-                                       [](const PluginRecord& record) { return !record.refusal.empty(); });
+  const auto n_refused =
+      std::count_if(records.begin(), records.end(), [](const PluginRecord& record) { return !record.refusal.empty(); });
   *all_good = n_refused == 0 && !records.empty();
   if (!json)
     return table(host) + "\n" + std::to_string(records.size() - size_t(n_refused)) + " good, " +
@@ -225,8 +224,9 @@ std::string report_info(PluginHost& host, const std::string& name, bool json) {
   if (chosen == records.size()) {
     std::vector<std::string> known;
     for (const PluginRecord& record : records) known.push_back(record.name);
-    throw Error(ErrorKind::kUsage, "no plugin is named " + name + "; there " +
-                                       (known.empty() ? std::string("are none on the search path") : "are " + joined(known)));
+    throw Error(ErrorKind::kUsage,
+                "no plugin is named " + name + "; there " +
+                    (known.empty() ? std::string("are none on the search path") : "are " + joined(known)));
   }
   host.open(chosen);
   if (!json) return info_text(records[chosen], host.contents(chosen));

@@ -1,8 +1,5 @@
 #include "search_path.hpp"
 
-#include "log.hpp"
-#include "manifest.hpp"
-
 #include <pwd.h>
 #include <sys/auxv.h>
 #include <unistd.h>
@@ -11,6 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string_view>
+
+#include "log.hpp"
+#include "manifest.hpp"
 
 namespace tenon::plugin {
 namespace {
