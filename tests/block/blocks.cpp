@@ -30,9 +30,16 @@ const std::vector<std::string>& dtypes() {
 }
 
 std::vector<std::string> linear_kernels() {
-  std::vector<std::string> names = {"block.linear.portable"};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) names.emplace_back("block.linear.avx2");
-  if (__builtin_cpu_supports("avx512vnni")) names.emplace_back("block.linear.avx512");
+  std::vector<std::string> names;
+  const tenon_linear_attr attr = {sizeof(tenon_linear_attr), 0};
+  const std::vector<uint8_t> zeros(34);
+  testing::OpCase c(TENON_OP_LINEAR, attr, testing::Step::plain(1));
+  kit();
+  c.input(1, 32, std::vector<float>(32)).weight(Weight::raw("q8_0", 1, 32, zeros.data(), zeros.size())).output(1);
+  for (const char* name : {"portable", "avx2", "avx512"}) {
+    names.push_back(std::string("block.linear.") + name);
+    if (!testing::offer_of(kit().kernel(names.back()), c.phase(TENON_PHASE_PREFILL)).accepted) names.pop_back();
+  }
   return names;
 }
 

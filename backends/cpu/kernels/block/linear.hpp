@@ -35,11 +35,21 @@ struct LinearJob {
   int64_t chunk_rows;  // rows that the scratch has room for
 };
 
-// Rows that are worked on while they stay in the second-level cache.
+// Rows that are worked on before the next ones: as many as the second-level cache holds with their rearranged form. A
+// worker's share of weights that fits there too is walked more often instead, kFewRows at a time, so that its outputs
+// are written to few pages at once.
+constexpr int64_t kFewRows = 48;
 static constexpr int64_t chunk_rows_for(int64_t cols) {
   const int64_t fit = (int64_t{3} << 18) / (cols * 11 / 4 + 1);
-  return fit < 48 ? 48 : fit > 480 ? 480 : fit / 48 * 48;
+  return fit < 48 ? 48 : fit > 192 ? 192 : fit / 48 * 48;
 }
+static inline int64_t chunk_rows(const LinearJob& job) {
+  int64_t share = 0;
+  for (int i = 0; i < job.n_product; ++i)
+    share += (job.product[i].panel1 - job.product[i].panel0) * panel_bytes(job.product[i].type, job.cols);
+  return share <= (int64_t{1} << 20) && kFewRows < job.chunk_rows ? kFewRows : job.chunk_rows;
+}
+
 struct InstructionSet {
   const char* name;
   int64_t (*scratch_bytes)(int64_t cols, int64_t rows);  // of a job whose chunks have up to `rows` rows
@@ -54,6 +64,6 @@ extern const InstructionSet kInstructionSet;
 }
 namespace avx512 {
 extern const InstructionSet kInstructionSet;
-}
+}  // namespace avx512
 
 }  // namespace tenon::block
