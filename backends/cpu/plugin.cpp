@@ -11,6 +11,7 @@
 TENON_PLUGIN("cpu", "0.1.0") {
   registrar.backend(tenon::cpu::backend_record());
   tenon::cpu::register_ops(registrar);
+  tenon::cpu::register_chains(registrar);
   tenon::cpu::register_linear(registrar);
 #ifdef TENON_CPU_HAS_RECURRENT
   tenon::cpu::register_recurrent(registrar);

@@ -8,7 +8,8 @@
 
 namespace tenon::cpu {
 
-void register_ops(sdk::Registrar& registrar);     // all but the products
+void register_ops(sdk::Registrar& registrar);     // all but the products and the composites
+void register_chains(sdk::Registrar& registrar);  // composites of row-wise ops
 void register_linear(sdk::Registrar& registrar);  // the products
 
 const OpTable& op_table(Isa isa);
