@@ -91,12 +91,19 @@ class Placer {
     if (a.partition == TENON_PART_ONE && b.partition == TENON_PART_ONE) return true;
     const graph::Value& read = selection_.graph.values[size_t(selection_.nodes[to]->node.in[input])];
     if (a.partition == TENON_PART_ROWS && b.partition == TENON_PART_ROWS) {
+      if (is_sliced(from) || is_sliced(to)) return false;
       const int32_t out = selection_.nodes[from]->node.out[from_output];
       return local.row_local && selection_.graph.values[size_t(out)].domain == read.domain;
     }
     if (!(local.column_local >> std::min<size_t>(input, 31) & 1)) return false;
     if (!shares_columns(from, from_output, to)) return false;
     return !read.is_view() || view_keeps_shares(read, to);
+  }
+
+  // The rows of each slice are shared out anew, so a worker's rows are others than in one launch.
+  bool is_sliced(size_t node) const {
+    const tenon_kernel* kernel = selection_.nodes[node]->kernel;
+    return kernel && kernel->max_rows;
   }
 
   // Column fractions of an evenly spread view are its value's where every border falls between groups.

@@ -38,6 +38,7 @@ struct Program::Run {
   size_t begin, end;
   uint32_t rows, outputs;
   std::atomic<bool> failed = false;
+  std::atomic<size_t> stop_at = SIZE_MAX;  // first node that is not launched any more
   std::mutex mutex;
   std::string message;
 };
@@ -175,6 +176,7 @@ tenon_status Program::launch_sliced(size_t index, const tenon_args& args, const 
   const tenon_kernel* kernel = nodes_[index].selected->kernel;
   std::array<tenon_view, 16> views;
   tenon_args slice = args;
+  tenon_status first = TENON_OK;
   for (uint32_t row = 0; row < args.rows; row += kernel->max_rows) {
     slice.rows = std::min(kernel->max_rows, args.rows - row);
     for (uint32_t i = 0; i < args.n_in + args.n_out && i < views.size(); ++i) {
@@ -182,10 +184,16 @@ tenon_status Program::launch_sliced(size_t index, const tenon_args& args, const 
       views[i].data += uint64_t(views[i].row_bytes) * row;
     }
     slice.in = views.data(), slice.out = views.data() + args.n_in;
+    // Workspace and counter serve the next slice when nobody uses them for this one any more.
+    if (row && nodes_[index].plan.partition != TENON_PART_ONE) {
+      exec.barrier(exec.team);
+      if (exec.worker == 0) counters_[index].value.store(0, std::memory_order_relaxed);
+      exec.barrier(exec.team);
+    }
     const tenon_status status = kernel->launch(kernel, &nodes_[index].plan, &slice, &exec);
-    if (status != TENON_OK) return status;
+    if (first == TENON_OK) first = status;  // the other workers go on, so this one does
   }
-  return TENON_OK;
+  return first;
 }
 
 tenon_status Program::launch(size_t index, uint32_t rows, const tenon_exec& exec) {
@@ -207,13 +215,17 @@ void Program::work(Run& run, const tenon_exec& team_exec) {
     Launch& node = nodes_[i];
     const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     if (node.barrier_before && i != run.begin) exec.barrier(exec.team);
-    // After a failure everyone still walks on, so that no worker waits at a barrier alone.
-    if (!run.failed.load(std::memory_order_relaxed)) {
+    // After a failure launches end for all workers at the same barrier, and everyone still walks on: nobody waits alone at a
+    // barrier, be it one between nodes or one inside a kernel.
+    if (i < run.stop_at.load(std::memory_order_relaxed)) {
       exec.workspace = shared_.address() + node.workspace;
       exec.counter = &counters_[i].value;
       const tenon_status status = launch(i, node.by_outputs ? run.outputs : run.rows, exec);
       if (status != TENON_OK) {
         const std::lock_guard lock(run.mutex);
+        size_t stop = i + 1;
+        while (stop < run.end && !nodes_[stop].barrier_before) ++stop;
+        run.stop_at = std::min(run.stop_at.load(), stop);
         if (!run.failed.exchange(true))
           run.message = fmt::format("{}: kernel {} failed with status {}: {}", node.selected->node.name,
                                     view(node.selected->kernel->name), status, plugin::PluginHost::take_message());
