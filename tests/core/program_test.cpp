@@ -234,7 +234,7 @@ TEST_F(ProgramTest, AnyDivisionOfAnyProgramComputesTheSame) {
         const uint32_t ways[] = {TENON_PART_ONE, TENON_PART_OUT_COLS, TENON_PART_ROWS, TENON_PART_HEADS, TENON_PART_REPLICATE, TENON_PART_CLAIM};
         plan.partition = ways[random() % (node.n_out > 1 ? 5 : 6)];  // a claimed node has one counter, for one output
         plan.unit_cols = 4 << random() % 3, plan.n_units = 1 << random() % 4;
-        if (random() % 4 == 0) plan.workspace = 1 + random() % 300;
+        if (random() % 4 == 0) plan.workspace = 64 + random() % 300;
       };
       const auto program = compile(team, n_workers);
       n_barriers += program->n_barriers(), n_launches += program->n_launches();

@@ -2,12 +2,12 @@
 
 #include "graph/composite.hpp"
 #include "graph/ops.hpp"
+#include "plugin/log.hpp"
 #include "plugin/plugin_host.hpp"
 
 #include <tenon/error.hpp>
 
 #include <fmt/format.h>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <map>
@@ -302,7 +302,7 @@ class Selector {
       try {
         composites.push_back({graph::parse_pattern(text), text});
       } catch (const std::invalid_argument& error) {
-        spdlog::warn("kernel {} is passed over: {}", view(kernel->name), error.what());
+        log(TENON_LOG_WARNING, fmt::format("kernel {} is passed over: {}", view(kernel->name), error.what()));
       }
     }
     std::stable_sort(composites.begin(), composites.end(), [](const Composite& a, const Composite& b) {
