@@ -124,8 +124,9 @@ class Model {
   Sequence sequence();  // throws Error(kCapacity) when max_sequences are live
 
   // Appends every feed's tokens to its sequence and computes the wanted logits. Feeds of 16 or more tokens go through the
-  // prefill phase in chunks, shorter ones together through the decode phase. On an error no sequence has changed its
-  // length. Throws Error(kCapacity) when a context is full, Error(kUsage) for token ids out of range.
+  // prefill phase in chunks, shorter ones together through the decode phase. Throws Error(kCapacity) when a context is full,
+  // Error(kUsage) for token ids out of range; then nothing has changed. A step that fails or is interrupted leaves the steps
+  // before it: length() says how many tokens a sequence holds.
   Output forward(std::span<const Feed> feeds, const ForwardOptions& options = {});
   Output forward(Sequence& sequence, std::span<const int32_t> tokens, bool all_rows = false);
 
