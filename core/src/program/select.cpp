@@ -326,6 +326,13 @@ class Selector {
     const auto table = table_of(fused->node, fused->parts);
     const auto candidate = best(*table->get(), text, &choice.refusals);
     if (!candidate) return;
+    // A part stays with its kernel if that comes before the group's, by the order that holds among kernels of one node.
+    const bool preferred = listed(options_.prefer, view(candidate->kernel->name));
+    for (size_t i : match->nodes) {
+      const tenon_kernel& own = *out_.nodes[i]->kernel;
+      const bool own_preferred = listed(options_.prefer, view(own.name));
+      if (own_preferred != preferred ? own_preferred : own.priority > candidate->kernel->priority) return;
+    }
     for (size_t i = 0; i < match->group.in.size() && i < 8; ++i)
       if (candidate->offer.in_encoding[i] != table->get()->in[i].encoding) return;
     fused->kernel = candidate->kernel, fused->offer = candidate->offer;
