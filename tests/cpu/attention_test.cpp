@@ -205,6 +205,7 @@ TEST(CpuAttention, RefusesWithReasons) {
 }
 
 TEST(CpuKvWrite, WritesWhatTheReferenceWrites) {
+  const auto kernels = variants("kv_write");  // loads the plugins, the reference among them
   for (const char* dtype : {"f32", "f16", "bf16", "f64"}) {
     for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) {
       const Step step({{62, 5}, {0, 1}, {130, 15}});
@@ -214,7 +215,7 @@ TEST(CpuKvWrite, WritesWhatTheReferenceWrites) {
           .input(step.rows(), 72, rows_of(step.rows(), 72, 2));
       c.store(Store::paged(3, 40, 24, dtype, dtype, 3, 145)).phase(phase);
       const RunResult want = run_reference(c);
-      for (const tenon_kernel* kernel : variants("kv_write")) {
+      for (const tenon_kernel* kernel : kernels) {
         for (const uint32_t workers : {1u, 2u, 7u}) {
           const RunResult got = run_op(*kernel, c, {.workers = workers});
           ASSERT_TRUE(got.accepted) << got.why_not;
