@@ -1,0 +1,260 @@
+// What each op asks of its node, and why it refuses the others.
+#include <algorithm>
+#include <string>
+
+#include "attention_limits.hpp"
+#include "ops.hpp"
+
+namespace tenon::cuda {
+namespace {
+
+long long wide(int64_t n) { return static_cast<long long>(n); }
+std::string name_of(uint32_t dtype) { return std::string(sdk::dtype_name(dtype)); }
+
+// "" if every value is f32 (the first `ids` inputs: i32), else what is not.
+std::string not_plain(const sdk::Node& node, size_t ids = 0) {
+  for (size_t i = 0; i < node.in().size(); ++i) {
+    const uint32_t wanted = i < ids ? TENON_ENC_I32 : TENON_ENC_F32;
+    if (node.in()[i].encoding != wanted)
+      return sdk::text("input %d has encoding %u, expected %u", int(i), node.in()[i].encoding, wanted);
+  }
+  for (size_t i = 0; i < node.out().size(); ++i)
+    if (node.out()[i].encoding != TENON_ENC_F32)
+      return sdk::text("output %d has encoding %u, expected f32", int(i), node.out()[i].encoding);
+  return {};
+}
+
+double bytes_of(const sdk::Node& node) {
+  double bytes = 0;
+  for (const tenon_weight& w : node.weights()) bytes += double(w.rows) * double(w.row_bytes);
+  return bytes;
+}
+
+}  // namespace
+
+#define TENON_REFUSE_UNLESS_PLAIN(node, ids) \
+  if (const std::string reason = not_plain(node, ids); !reason.empty()) return sdk::refuse("%s", reason.c_str())
+
+Codec codec_of(uint32_t dtype) {
+  switch (dtype) {
+    case TENON_DTYPE_F32:
+      return Codec::kF32;
+    case TENON_DTYPE_F16:
+      return Codec::kF16;
+    case TENON_DTYPE_BF16:
+      return Codec::kBf16;
+    default:
+      break;
+  }
+  static constexpr struct {
+    std::string_view name;
+    Codec codec;
+  } kBlocks[] = {{"q8_0", Codec::kQ8_0}, {"q4_0", Codec::kQ4_0}, {"q4_1", Codec::kQ4_1},    {"q5_0", Codec::kQ5_0},
+                 {"q5_1", Codec::kQ5_1}, {"q2_k", Codec::kQ2K},  {"q3_k", Codec::kQ3K},     {"q4_k", Codec::kQ4K},
+                 {"q5_k", Codec::kQ5K},  {"q6_k", Codec::kQ6K},  {"iq4_nl", Codec::kIq4Nl}, {"iq4_xs", Codec::kIq4Xs}};
+  const std::string_view name = sdk::dtype_name(dtype);
+  for (const auto& block : kBlocks)
+    if (block.name == name) return block.codec;
+  return Codec::kNone;
+}
+
+bool is_float(Codec codec) { return codec == Codec::kF32 || codec == Codec::kF16 || codec == Codec::kBf16; }
+
+sdk::Offer accept_plain(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  return sdk::offer();
+}
+
+sdk::Offer accept_embed(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 1);
+  if (codec_of(node.weights()[0].dtype) == Codec::kNone)
+    return sdk::refuse("no device code decodes %s", name_of(node.weights()[0].dtype).c_str());
+  return sdk::offer();
+}
+
+sdk::Offer accept_encode(const sdk::Node& node) {
+  const uint32_t encoding = node.attr<tenon_encode_attr>().encoding;
+  if (node.in()[0].encoding != TENON_ENC_F32)
+    return sdk::refuse("encodes from f32, not from encoding %u", node.in()[0].encoding);
+  if (encoding != TENON_ENC_F32 && encoding != TENON_ENC_BF16 && encoding != TENON_ENC_F16 &&
+      encoding != TENON_ENC_Q8_32)
+    return sdk::refuse("encodes to f32, bf16, f16 and q8_32, not to encoding %u", encoding);
+  if (encoding == TENON_ENC_Q8_32 && node.in()[0].cols % 32 != 0)
+    return sdk::refuse("%lld columns are no whole number of blocks of 32", wide(node.in()[0].cols));
+  return sdk::offer().emits(0, sdk::Encoding(encoding));
+}
+
+sdk::Offer accept_norm(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  const auto& attr = node.attr<tenon_norm_attr>();
+  const int64_t cols = node.in()[0].cols, group = attr.group ? attr.group : cols;
+  if (attr.kind != TENON_NORM_RMS && attr.kind != TENON_NORM_L2) return sdk::refuse("norm kind %u", attr.kind);
+  if (cols % group != 0)
+    return sdk::refuse("%lld columns are no whole number of groups of %lld", wide(cols), wide(group));
+  if (node.weights().empty()) return sdk::offer();
+  const tenon_weight& w = node.weights()[0];
+  if (!is_float(codec_of(w.dtype)))
+    return sdk::refuse("the weight is f32, f16 or bf16, not %s", name_of(w.dtype).c_str());
+  if (w.rows * w.cols != group)
+    return sdk::refuse("the weight has %lld entries, a group %lld", wide(w.rows * w.cols), wide(group));
+  return sdk::offer();
+}
+
+sdk::Offer accept_linear(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  bool decodes = false;
+  if (node.weights().size() > 4) return sdk::refuse("%u weights", unsigned(node.weights().size()));
+  for (const tenon_weight& w : node.weights()) {
+    const Codec codec = codec_of(w.dtype);
+    if (codec == Codec::kNone) return sdk::refuse("no device code decodes %s", name_of(w.dtype).c_str());
+    if (w.cols != node.in()[0].cols)
+      return sdk::refuse("a weight has %lld columns, the input %lld", wide(w.cols), wide(node.in()[0].cols));
+    decodes = decodes || !is_float(codec);
+  }
+  sdk::Offer offer = sdk::offer().cost(bytes_of(node));
+  return decodes ? offer.flag(TENON_OFFER_DEQUANTIZES) : offer;
+}
+
+sdk::Offer accept_glu(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  const uint32_t activation = node.attr<tenon_glu_attr>().activation;
+  if (activation > TENON_ACT_SWIGLU_OAI) return sdk::refuse("activation %u", activation);
+  return sdk::offer();
+}
+
+sdk::Offer accept_gate(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  const auto& attr = node.attr<tenon_gate_attr>();
+  const int64_t cols = node.in()[0].cols, group = attr.group ? attr.group : cols;
+  if (attr.activation != TENON_ACT_SIGMOID && attr.activation != TENON_ACT_SILU)
+    return sdk::refuse("activation %u: only sigmoid and silu", attr.activation);
+  if (cols % group != 0 || node.in()[1].cols != cols / group)
+    return sdk::refuse("%lld columns, groups of %lld and %lld gates do not fit", wide(cols), wide(group),
+                       wide(node.in()[1].cols));
+  return sdk::offer();
+}
+
+sdk::Offer accept_mul(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  if (node.weights().empty()) return sdk::offer();
+  const tenon_weight& w = node.weights()[0];
+  if (!is_float(codec_of(w.dtype)))
+    return sdk::refuse("the weight is f32, f16 or bf16, not %s", name_of(w.dtype).c_str());
+  if (w.rows * w.cols != 1 && w.rows * w.cols != node.in()[0].cols)
+    return sdk::refuse("the weight has %lld entries: 1 or %lld expected", wide(w.rows * w.cols),
+                       wide(node.in()[0].cols));
+  return sdk::offer();
+}
+
+sdk::Offer accept_rope(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  const auto& attr = node.attr<tenon_rope_attr>();
+  if (attr.style != TENON_ROPE_HALF && attr.style != TENON_ROPE_ADJACENT)
+    return sdk::refuse("rope style %u", attr.style);
+  if (attr.head_dim == 0 || node.in()[0].cols % attr.head_dim != 0 || attr.n_rot % 2 != 0 || attr.n_rot > attr.head_dim)
+    return sdk::refuse("%lld columns, heads of %u and %u turning columns do not fit", wide(node.in()[0].cols),
+                       attr.head_dim, attr.n_rot);
+  const tenon_weight& w = node.weights()[0];
+  if (!is_float(codec_of(w.dtype)) || w.rows * w.cols < int64_t(attr.n_rot / 2))
+    return sdk::refuse("%lld frequencies of dtype %s for %u pairs", wide(w.rows * w.cols), name_of(w.dtype).c_str(),
+                       attr.n_rot / 2);
+  return sdk::offer();
+}
+
+namespace {
+
+// "" if the store is paged, as abi.h lays it out, and of floats.
+std::string not_paged(const sdk::Node& node) {
+  const tenon_store_type& store = node.stores()[0];
+  if (store.kind != TENON_STORE_PAGED || store.layout != 0)
+    return sdk::text("a store of kind %u, layout %u", store.kind, store.layout);
+  if (!is_float(codec_of(store.dtype_k)) || !is_float(codec_of(store.dtype_v)))
+    return sdk::text("the cache is f32, f16 or bf16, not %s and %s", name_of(store.dtype_k).c_str(),
+                     name_of(store.dtype_v).c_str());
+  return {};
+}
+
+}  // namespace
+
+sdk::Offer accept_kv_write(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  if (const std::string reason = not_paged(node); !reason.empty()) return sdk::refuse("%s", reason.c_str());
+  const auto& attr = node.attr<tenon_kv_write_attr>();
+  const tenon_store_type& store = node.stores()[0];
+  if (store.heads != attr.kv_heads || store.cols_k != int64_t(attr.kv_heads) * attr.head_dim ||
+      store.cols_v != int64_t(attr.kv_heads) * attr.head_dim_v)
+    return sdk::refuse("the store has %u heads, %lld and %lld columns, the op %u heads of %u and %u", store.heads,
+                       wide(store.cols_k), wide(store.cols_v), attr.kv_heads, attr.head_dim, attr.head_dim_v);
+  return sdk::offer();
+}
+
+sdk::Offer accept_attention(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  if (const std::string reason = not_paged(node); !reason.empty()) return sdk::refuse("%s", reason.c_str());
+  const auto& attr = node.attr<tenon_attention_attr>();
+  if (attr.kv_heads == 0 || attr.heads % attr.kv_heads != 0)
+    return sdk::refuse("%u heads do not divide over %u K/V heads", attr.heads, attr.kv_heads);
+  if (attr.head_dim == 0 || attr.head_dim % 32 != 0 || attr.head_dim > 512 || attr.head_dim_v == 0 ||
+      attr.head_dim_v % 32 != 0 || attr.head_dim_v > 512)
+    return sdk::refuse("heads of %u and %u: multiples of 32 up to 512 are served", attr.head_dim, attr.head_dim_v);
+  return sdk::offer();
+}
+
+uint64_t plan_attention(const sdk::Node& node, OpPlan& op) {
+  op.split_rows = 0, op.max_groups = 0;
+  const tenon_attention_attr& attr = op.attention;
+  // A span can reach beyond the window and beyond the row, so its groups are not bounded here.
+  if (!node.decode() || attr.span_mask) return 0;
+  op.max_groups = uint32_t(max_key_groups(op.max_context + op.max_rows, attr.window));
+  op.split_rows = std::min(op.max_rows, kMaxSplitRows);
+  return uint64_t(op.split_rows) * attr.heads * op.max_groups * partial_floats(attr.head_dim_v) * sizeof(float);
+}
+
+sdk::Offer accept_short_conv(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  const auto& attr = node.attr<tenon_short_conv_attr>();
+  const tenon_store_type& store = node.stores()[0];
+  const tenon_weight& w = node.weights()[0];
+  if (attr.taps < 2) return sdk::refuse("%u taps", attr.taps);
+  if (attr.activation != TENON_ACT_NONE && attr.activation != TENON_ACT_SILU)
+    return sdk::refuse("activation %u: only none and silu", attr.activation);
+  if (!is_float(codec_of(w.dtype)) || w.rows * w.cols != node.in()[0].cols * int64_t(attr.taps))
+    return sdk::refuse("a weight of %lld entries of dtype %s for %lld channels of %u taps", wide(w.rows * w.cols),
+                       name_of(w.dtype).c_str(), wide(node.in()[0].cols), attr.taps);
+  if (store.kind != TENON_STORE_CONV || store.layout != 0 || store.cols_k != node.in()[0].cols ||
+      store.cols_v != int64_t(attr.taps) - 1)
+    return sdk::refuse("a store of kind %u, layout %u, %lld channels and %lld rows", store.kind, store.layout,
+                       wide(store.cols_k), wide(store.cols_v));
+  return sdk::offer();
+}
+
+sdk::Offer accept_delta(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  const auto& attr = node.attr<tenon_gated_delta_rule_attr>();
+  const tenon_store_type& store = node.stores()[0];
+  if (attr.key_heads == 0 || attr.value_heads % attr.key_heads != 0)
+    return sdk::refuse("%u value heads do not divide over %u key heads", attr.value_heads, attr.key_heads);
+  if (attr.key_dim == 0 || attr.key_dim > 256) return sdk::refuse("keys of %u: up to 256 are served", attr.key_dim);
+  if (attr.head_map != TENON_HEAD_MAP_DIV && attr.head_map != TENON_HEAD_MAP_MOD)
+    return sdk::refuse("head map %u", attr.head_map);
+  for (const tenon_weight& w : node.weights())
+    if (!is_float(codec_of(w.dtype)) || w.rows * w.cols != int64_t(attr.value_heads))
+      return sdk::refuse("a weight of %lld entries of dtype %s for %u heads", wide(w.rows * w.cols),
+                         name_of(w.dtype).c_str(), attr.value_heads);
+  const int64_t tape = int64_t(attr.key_heads) * attr.key_dim + int64_t(attr.value_heads) * (attr.value_dim + 2);
+  if (store.kind != TENON_STORE_RECURRENT || store.layout != 0 || store.tape_cols != tape ||
+      store.cols_k != int64_t(attr.value_heads) * attr.key_dim || store.cols_v != int64_t(attr.value_dim))
+    return sdk::refuse(
+        "a store of kind %u, layout %u, %lld by %lld, whose tape rows hold %lld numbers; the op has %lld", store.kind,
+        store.layout, wide(store.cols_k), wide(store.cols_v), wide(store.tape_cols), wide(tape));
+  return sdk::offer();
+}
+
+sdk::Offer accept_logits_tail(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  if (!node.weights().empty() && node.weights()[0].dtype != TENON_DTYPE_I32)
+    return sdk::refuse("ids are i32, not %s", name_of(node.weights()[0].dtype).c_str());
+  return sdk::offer();
+}
+
+}  // namespace tenon::cuda

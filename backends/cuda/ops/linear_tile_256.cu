@@ -1,0 +1,10 @@
+// linear for prompts: block types of 256 columns.
+#include "linear_tile.cuh"
+
+namespace tenon::cuda {
+
+bool launch_linear_tile_256(const OpPlan& plan, const Launch& launch, int index) {
+  return launch_linear_tile_of<BlockCodecs256>(plan, launch, index);
+}
+
+}  // namespace tenon::cuda

@@ -1,0 +1,52 @@
+// op_plan.hpp: what a launch needs of its node.
+#pragma once
+
+#include <tenon/abi.h>
+
+#include <cstdint>
+
+namespace tenon::cuda {
+
+// Storage forms that device code decodes. Ids of block types are the host's, so plans hold this instead.
+enum class Codec : uint32_t {
+  kNone,
+  kF32,
+  kF16,
+  kBf16,
+  kQ8_0,
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ2K,
+  kQ3K,
+  kQ4K,
+  kQ5K,
+  kQ6K,
+  kIq4Nl,
+  kIq4Xs
+};
+
+// Made by plan(), immutable afterwards; tenon_plan.impl points at it.
+struct OpPlan {
+  uint32_t op, phase, domain, max_rows;
+  int64_t max_context;
+  union {
+    tenon_embed_attr embed;
+    tenon_encode_attr encode;
+    tenon_norm_attr norm;
+    tenon_glu_attr glu;
+    tenon_gate_attr gate;
+    tenon_scale_attr scale;
+    tenon_rope_attr rope;
+    tenon_kv_write_attr kv_write;
+    tenon_attention_attr attention;
+    tenon_short_conv_attr short_conv;
+    tenon_gated_delta_rule_attr delta;
+  };
+  Codec codec[4];  // of weights, or of a store's K and V
+  tenon_store_type store;
+  uint32_t split_rows, max_groups;  // attention: launches of so few rows are split over their keys
+};
+
+}  // namespace tenon::cuda

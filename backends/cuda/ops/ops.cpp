@@ -1,0 +1,103 @@
+// The table of ops and the kernel class that serves its rows.
+#include "ops.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+
+#include "../runtime.hpp"
+
+namespace tenon::cuda {
+namespace {
+
+constexpr uint32_t kBoth = TENON_PHASE_DECODE | TENON_PHASE_PREFILL;
+
+constexpr OpEntry kEntries[] = {
+    {"embed", "cuda.embed", "cuda.embed", kBoth, sizeof(tenon_embed_attr), accept_embed, launch_embed, nullptr},
+    {"encode", "cuda.encode", "cuda.encode", kBoth, sizeof(tenon_encode_attr), accept_encode, launch_encode, nullptr},
+    {"norm", "cuda.norm", "cuda.norm", kBoth, sizeof(tenon_norm_attr), accept_norm, launch_norm, nullptr},
+    {"linear", "cuda.linear", "cuda.linear.f32.warp", TENON_PHASE_DECODE, 0, accept_linear, launch_linear, nullptr},
+    {"linear", "cuda.linear.tile", "cuda.linear.f32.tile", TENON_PHASE_PREFILL, 0, accept_linear, launch_linear_tile,
+     nullptr},
+    {"glu", "cuda.glu", "cuda.glu", kBoth, sizeof(tenon_glu_attr), accept_glu, launch_glu, nullptr},
+    {"gate", "cuda.gate", "cuda.gate", kBoth, sizeof(tenon_gate_attr), accept_gate, launch_gate, nullptr},
+    {"add", "cuda.add", "cuda.add", kBoth, 0, accept_plain, launch_add, nullptr},
+    {"mul", "cuda.mul", "cuda.mul", kBoth, 0, accept_mul, launch_mul, nullptr},
+    {"scale", "cuda.scale", "cuda.scale", kBoth, sizeof(tenon_scale_attr), accept_plain, launch_scale, nullptr},
+    {"softcap", "cuda.softcap", "cuda.softcap", kBoth, sizeof(tenon_scale_attr), accept_plain, launch_softcap, nullptr},
+    {"concat", "cuda.concat", "cuda.concat", kBoth, 0, accept_plain, launch_concat, nullptr},
+    {"rope", "cuda.rope", "cuda.rope", kBoth, sizeof(tenon_rope_attr), accept_rope, launch_rope, nullptr},
+    {"kv_write", "cuda.kv_write", "cuda.kv_write", kBoth, sizeof(tenon_kv_write_attr), accept_kv_write, launch_kv_write,
+     nullptr},
+    {"attention", "cuda.attention", "cuda.attention", kBoth, sizeof(tenon_attention_attr), accept_attention,
+     launch_attention, plan_attention},
+    {"short_conv", "cuda.short_conv", "cuda.short_conv", kBoth, sizeof(tenon_short_conv_attr), accept_short_conv,
+     launch_short_conv, nullptr},
+    {"gated_delta_rule", "cuda.gated_delta_rule", "cuda.gated_delta_rule.sequential", kBoth,
+     sizeof(tenon_gated_delta_rule_attr), accept_delta, launch_delta, nullptr},
+    {"select_rows", "cuda.select_rows", "cuda.select_rows", kBoth, 0, accept_plain, launch_select_rows, nullptr},
+    {"logits_tail", "cuda.logits_tail", "cuda.logits_tail", kBoth, sizeof(tenon_scale_attr), accept_logits_tail,
+     launch_logits_tail, nullptr},
+};
+
+class OpKernel final : public sdk::Kernel {
+ public:
+  explicit OpKernel(const OpEntry& entry) : entry_(entry) {}
+
+  sdk::Offer accept(const sdk::Node& node, const sdk::Device&) const override {
+    for (const tenon_weight& w : node.weights()) {
+      if (w.parts > 1 || w.n_expert > 0) return sdk::refuse("reads plain weights, without parts or experts");
+      if (w.layout != 0) return sdk::refuse("reads weights as the file has them, not packed form %u", w.layout);
+    }
+    return entry_.accept(node).row_exact().capturable();
+  }
+
+  void plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_plan& plan) const override {
+    auto op = std::make_unique<OpPlan>();
+    std::memset(static_cast<void*>(op.get()), 0, sizeof *op);
+    if (const void* attr = node.table().attr) {
+      const uint32_t bytes = *static_cast<const uint32_t*>(attr);
+      std::memcpy(&op->embed, attr, std::min<size_t>(bytes, entry_.attr_bytes));
+    }
+    op->op = node.op(), op->phase = node.table().phase, op->max_rows = request.max_rows;
+    op->max_context = request.max_context;
+    op->domain = node.out().empty() ? uint32_t(TENON_DOMAIN_TOKENS) : node.out()[0].domain;
+    for (size_t i = 0; i < std::min<size_t>(4, node.weights().size()); ++i)
+      op->codec[i] = codec_of(node.weights()[i].dtype);
+    if (!node.stores().empty()) {
+      op->store = node.stores()[0];
+      if (op->store.kind == TENON_STORE_PAGED)
+        op->codec[0] = codec_of(op->store.dtype_k), op->codec[1] = codec_of(op->store.dtype_v);
+    }
+    plan.partition = TENON_PART_ONE;
+    plan.workspace = entry_.plan ? entry_.plan(node, *op) : 0;
+    plan.impl = op.release();
+  }
+
+  void launch(const tenon_plan& plan, const sdk::Args& args, const sdk::Worker& worker) const override {
+    const tenon_exec& exec = worker.table();
+    use_device_of(exec.stream);
+    entry_.launch(*static_cast<const OpPlan*>(plan.impl), {args.table(), exec.workspace, exec.stream});
+  }
+
+  void drop(tenon_plan& plan) const override {
+    std::unique_ptr<OpPlan>(static_cast<OpPlan*>(plan.impl)).reset();
+    plan.impl = nullptr;
+  }
+
+ private:
+  const OpEntry& entry_;
+};
+
+}  // namespace
+
+void register_ops(sdk::Registrar& registrar) {
+  for (const OpEntry& entry : kEntries) {
+    sdk::KernelInfo info;
+    info.backend = "cuda", info.pattern = entry.pattern, info.numeric_class = entry.numeric_class;
+    info.phases = entry.phases;
+    registrar.kernel<OpKernel>(entry.name, info, entry);
+  }
+}
+
+}  // namespace tenon::cuda

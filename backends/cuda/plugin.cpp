@@ -1,0 +1,10 @@
+// The CUDA backend: devices, memory, streams and graphs, and a kernel for every op of dense and recurrent models.
+#include <tenon/sdk/plugin.hpp>
+
+#include "backend.hpp"
+#include "ops/ops.hpp"
+
+TENON_PLUGIN("cuda", "0.1.0") {
+  registrar.backend(tenon::cuda::backend_record());
+  tenon::cuda::register_ops(registrar);
+}

@@ -1,0 +1,133 @@
+// kv_write and attention over pages.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "checks.hpp"
+
+namespace tenon::gpu_test {
+namespace {
+
+struct Shape {
+  uint32_t heads, kv_heads, dim_k, dim_v;
+  int32_t window;
+  float softcap;
+  const char *dtype_k, *dtype_v;
+};
+
+tenon_attention_attr attributes(const Shape& s) {
+  tenon_attention_attr attr = {};
+  attr.struct_size = sizeof attr, attr.heads = s.heads, attr.kv_heads = s.kv_heads, attr.head_dim = s.dim_k;
+  attr.head_dim_v = s.dim_v, attr.window = s.window, attr.scale = 1.0f / std::sqrt(float(s.dim_k));
+  attr.softcap = s.softcap;
+  return attr;
+}
+
+// Sequences whose pages hold random keys up to their last row; everything else in the store is NaN.
+OpCase make_case(const Shape& s, const std::vector<SeqRows>& sequences, uint32_t phase, uint64_t seed = 1) {
+  int64_t longest = 0;
+  for (const SeqRows& part : sequences) longest = std::max<int64_t>(longest, part.past + part.rows);
+  Store store = Store::paged(s.kv_heads, s.dim_k, s.dim_v, s.dtype_k, s.dtype_v, uint32_t(sequences.size()), longest,
+                             s.window, seed);
+  Random random(seed);
+  for (uint32_t q = 0; q < sequences.size(); ++q) {
+    const int64_t end = sequences[q].past + sequences[q].rows;
+    // Pages that no row of the step can see are given back, as the core does.
+    const int64_t first = s.window > 0 ? std::max<int64_t>(0, sequences[q].past - s.window + 1) : 0;
+    for (int64_t page = 0; page < first / TENON_PAGE_TOKENS; ++page) store.give_back(q, page);
+    for (int64_t p = first / TENON_PAGE_TOKENS * TENON_PAGE_TOKENS; p < end; ++p)
+      store.put(q, p, random.normals(size_t(s.kv_heads) * s.dim_k).data(),
+                random.normals(size_t(s.kv_heads) * s.dim_v).data());
+  }
+  OpCase c(TENON_OP_ATTENTION, attributes(s), Step(sequences));
+  const int64_t cols = int64_t(s.heads) * s.dim_k;
+  c.input(c.step.n_rows, cols, random.normals(size_t(c.step.n_rows * cols)));
+  c.store(std::move(store)).output(int64_t(s.heads) * s.dim_v).phase(phase);
+  return c;
+}
+
+std::string text(const Shape& s) {
+  return std::to_string(s.heads) + "/" + std::to_string(s.kv_heads) + " heads of " + std::to_string(s.dim_k) + " and " +
+         std::to_string(s.dim_v) + ", window " + std::to_string(s.window) + ", " + s.dtype_k + " " + s.dtype_v;
+}
+
+void check_spans(Checks& checks) {
+  for (const int32_t window : {0, 2}) {
+    Shape s = {2, 1, 32, 32, window, 0, "f32", "f32"};
+    OpCase c = make_case(s, {{70, 20}, {3, 18}}, TENON_PHASE_PREFILL);
+    tenon_attention_attr attr = attributes(s);
+    attr.span_mask = 1;
+    std::memcpy(c.attr.data(), &attr, sizeof attr);
+    for (size_t r = 2; r < 12; ++r) c.step.span[r] = 7;
+    for (size_t r = 25; r < 30; ++r) c.step.span[r] = 8;
+    if (window)
+      c.stores[0].table = make_case({2, 1, 32, 32, 0, 0, "f32", "f32"}, {{70, 20}, {3, 18}}, 1).stores[0].table;
+    checks.against_reference(c, "spans, window " + std::to_string(window));
+  }
+}
+
+}  // namespace
+
+void check_attention(const Device& device, bool is_small, std::vector<Line>& lines) {
+  {
+    Checks checks(device, "cuda.kv_write", 0, is_small);
+    for (const auto& [k, v] : {std::pair{"f32", "f32"}, {"f16", "f16"}, {"bf16", "bf16"}, {"f16", "f32"}}) {
+      const uint32_t heads = 2, dim_k = 96, dim_v = 64;
+      OpCase c(TENON_OP_KV_WRITE, tenon_kv_write_attr{sizeof(tenon_kv_write_attr), heads, dim_k, dim_v},
+               Step({{60, 9}, {0, 1}, {127, 2}}));
+      Random random(1);
+      c.strided(12, heads * dim_k, random.normals(12 * heads * dim_k), heads, 8, 8);
+      c.input(12, heads * dim_v, random.normals(12 * heads * dim_v));
+      c.store(Store::paged(heads, dim_k, dim_v, k, v, 3, 130));
+      checks.against_reference(c, std::string(k) + " " + v);
+    }
+    lines.push_back(checks.line());
+  }
+  Checks checks(device, "cuda.attention", 1e-6, is_small);
+  const std::vector<Shape> shapes = {{4, 2, 64, 64, 0, 0, "f32", "f32"},     {2, 1, 256, 256, 0, 0, "f16", "f16"},
+                                     {4, 1, 128, 128, 70, 0, "f32", "f32"},  {2, 2, 32, 96, 1, 30, "bf16", "bf16"},
+                                     {8, 2, 96, 64, 32, 0, "f16", "f32"},    {2, 1, 512, 512, 0, 0, "bf16", "bf16"},
+                                     {3, 3, 160, 32, 1000, 5, "f32", "bf16"}};
+  for (const Shape& s : shapes) {
+    checks.against_reference(make_case(s, {{0, 1}}, TENON_PHASE_DECODE), text(s) + ", first token");
+    checks.against_reference(make_case(s, {{200, 3}, {63, 1}, {64, 5}, {0, 2}}, TENON_PHASE_DECODE), text(s));
+    if (is_small) {
+      checks.row_exact(make_case(s, {{70, 1}, {3, 1}, {64, 1}, {0, 1}}, TENON_PHASE_DECODE), text(s));
+      if (&s == &shapes[3]) break;
+      continue;
+    }
+    checks.against_reference(make_case(s, {{0, 70}, {130, 20}}, TENON_PHASE_PREFILL), text(s) + ", a prompt");
+    std::vector<SeqRows> many;
+    Random random(4);
+    for (int i = 0; i < 64; ++i) many.push_back({int32_t(random.below(260)), 1});
+    checks.row_exact(make_case(s, many, TENON_PHASE_DECODE), text(s));
+  }
+  if (!is_small) {
+    // Lengths at which groups of keys grow.
+    const Shape s = {2, 1, 32, 32, 0, 0, "f16", "f16"};
+    std::vector<SeqRows> lengths;
+    for (const int32_t past : {8190, 8192, 32767, 32768, 40000}) lengths.push_back({past, 1});
+    const OpCase c = make_case(s, lengths, TENON_PHASE_DECODE);
+    checks.guarded("long sequences", [&] {
+      DeviceOptions options;
+      options.max_context = 40960;
+      const RunResult split = run_on_device(device, checks.kernel(), c, options);
+      const RunResult want =
+          run_op(Kit::instance().kernel("reference.attention"), c, {.max_context = options.max_context});
+      checks.expect(compare(split.out[0], want.out[0]).relative_rms < 1e-6,
+                    "long sequences: " + compare(split.out[0], want.out[0]).text());
+      OpCase prefill = c;  // not split: one block walks all groups
+      prefill.phase(TENON_PHASE_PREFILL);
+      checks.expect(equal_bits(run_on_device(device, checks.kernel(), prefill, options).out[0], split.out[0]),
+                    "long sequences: split rows differ from unsplit ones");
+    });
+  }
+  check_spans(checks);
+  {
+    OpCase c = make_case({1, 1, 48, 48, 0, 0, "f32", "f32"}, {{3, 1}}, TENON_PHASE_DECODE);
+    checks.refused(c, "heads of 48");
+  }
+  lines.push_back(checks.line());
+}
+
+}  // namespace tenon::gpu_test

@@ -1,0 +1,185 @@
+#include "checks.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+
+namespace tenon::gpu_test {
+namespace {
+
+bool equal_stores(const std::vector<Store>& a, const std::vector<Store>& b) {
+  for (size_t i = 0; i < a.size(); ++i)
+    if (a[i].base != b[i].base || a[i].aux != b[i].aux) return false;
+  return a.size() == b.size();
+}
+
+bool equal_results(const RunResult& a, const RunResult& b) {
+  if (a.out.size() != b.out.size() || a.status != b.status || !equal_stores(a.stores, b.stores)) return false;
+  for (size_t i = 0; i < a.out.size(); ++i)
+    if (!equal_bits(a.out[i], b.out[i])) return false;
+  return true;
+}
+
+// Rows of the graph that a step of `rows` rows would be replayed in.
+uint32_t bucket_of(uint32_t rows) {
+  for (const uint32_t bucket : {1u, 2u, 3u, 4u, 6u, 8u, 12u, 16u, 24u, 32u, 48u, 64u})
+    if (rows < bucket) return bucket;
+  return rows + 5;
+}
+
+}  // namespace
+
+Checks::Checks(const Device& device, const std::string& kernel, double bound, bool is_small)
+    : device_(device), kernel_(Kit::instance().kernel(kernel)), is_small_(is_small) {
+  line_.name = kernel, line_.bound = bound;
+}
+
+void Checks::guarded(const std::string& what, const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const std::exception& error) {
+    line_.faults.push_back(what + ": " + error.what());
+  }
+}
+
+void Checks::expect(bool holds, const std::string& message) {
+  if (!holds) line_.faults.push_back(message);
+}
+
+void Checks::against_reference(const OpCase& op_case, const std::string& what) {
+  guarded(what, [&] {
+    ++line_.cases;
+    const RunResult got = run_on_device(device_, kernel_, op_case);
+    if (!got.accepted) return expect(false, what + ": refused: " + got.why_not);
+    const RunResult want = run_reference(op_case, got);
+    for (size_t i = 0; i < want.out.size(); ++i) {
+      const Difference off = compare(got.out[i], want.out[i]);
+      if (off.comparable) line_.worst = std::max(line_.worst, off.relative_rms);
+      const bool holds =
+          line_.bound > 0 ? off.comparable && off.relative_rms <= line_.bound : equal_bits(got.out[i], want.out[i]);
+      expect(holds, what + ", output " + std::to_string(i) + ": " + off.text());
+    }
+    expect(got.status == want.status, what + ": step.status differs");
+    if (op_case.op == TENON_OP_KV_WRITE) expect(equal_stores(got.stores, want.stores), what + ": the store differs");
+
+    const uint32_t rows = op_case.out.empty() || op_case.out[0].domain == TENON_DOMAIN_TOKENS ? op_case.step.n_rows
+                                                                                              : op_case.step.n_outputs;
+    DeviceOptions options;
+    options.captured = true, options.launch_rows = bucket_of(rows);
+    ++line_.replays;
+    expect(equal_results(run_on_device(device_, kernel_, op_case, options), got), what + ": replay differs from eager");
+    options.no_rows = true;
+    const RunResult none = run_on_device(device_, kernel_, op_case, options);
+    expect(equal_stores(none.stores, op_case.stores), what + ": a store was written without a live row");
+  });
+}
+
+void Checks::row_exact(const OpCase& full, const std::string& what) {
+  guarded(what, [&] {
+    const RunResult all = run_on_device(device_, kernel_, full);
+    if (!all.accepted) return expect(false, what + ": refused: " + all.why_not);
+    const auto check = [&](const std::vector<uint32_t>& rows) {
+      const RunResult some = run_on_device(device_, kernel_, take_rows(full, rows));
+      for (size_t i = 0; i < all.out.size(); ++i) {
+        const size_t cols = size_t(full.out[i].cols);
+        for (size_t r = 0; r < rows.size(); ++r) {
+          ++line_.exact_rows;
+          const std::span<const float> mine(some.out[i].data() + r * cols, cols);
+          const std::span<const float> theirs(all.out[i].data() + rows[r] * cols, cols);
+          if (equal_bits(mine, theirs)) continue;
+          return expect(false, what + ": row " + std::to_string(rows[r]) + " among " + std::to_string(rows.size()) +
+                                   " has other bits than among " + std::to_string(full.step.n_rows) + ": " +
+                                   compare(mine, theirs).text());
+        }
+      }
+    };
+    for (uint32_t n = 1; n <= full.step.n_rows; n = is_small_ ? n + 3 : n < 17 ? n + 1 : n == 17 ? 33 : 2 * n - 2) {
+      std::vector<uint32_t> rows(n);
+      std::iota(rows.begin(), rows.end(), 0);
+      check(rows);
+      std::reverse(rows.begin(), rows.end());
+      if (n == 7 || n == 33) check(rows);
+    }
+    for (const uint32_t r : {full.step.n_rows / 2, full.step.n_rows - 1}) check({r});
+  });
+}
+
+void Checks::refused(const OpCase& op_case, const std::string& what) {
+  guarded(what, [&] {
+    ++line_.cases;
+    const RunResult got = run_on_device(device_, kernel_, op_case);
+    expect(!got.accepted && !got.why_not.empty(), what + ": was not refused with a reason");
+  });
+}
+
+OpCase take_rows(const OpCase& full, const std::vector<uint32_t>& rows) {
+  std::vector<SeqRows> sequences;
+  if (full.stores.empty()) {
+    sequences.push_back(SeqRows{0, int32_t(rows.size())});
+  } else {
+    for (const uint32_t r : rows) sequences.push_back(SeqRows{full.step.index[r], 1});
+  }
+  Step step(sequences);
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    step.token[i] = full.step.token[rows[i]], step.overlay[i] = full.step.overlay[rows[i]];
+    for (uint32_t s = 0; s < 4; ++s)
+      step.position[s * step.max_rows + i] = full.step.position[s * full.step.max_rows + rows[i]];
+  }
+  OpCase out = full;
+  out.step = step;
+  for (Input& x : out.in) {
+    if (x.rows != int64_t(full.step.n_rows)) continue;
+    std::vector<float> data;
+    for (const uint32_t r : rows)
+      data.insert(data.end(), x.data.begin() + int64_t(r) * x.cols, x.data.begin() + int64_t(r + 1) * x.cols);
+    x.data = std::move(data), x.rows = int64_t(rows.size());
+  }
+  for (Store& s : out.stores) {
+    std::vector<int32_t> table((rows.size() + 1) * s.table_stride, -1);
+    for (size_t i = 0; i < rows.size(); ++i)
+      std::copy_n(s.table.begin() + int64_t(size_t(full.step.seq[rows[i]]) * s.table_stride), s.table_stride,
+                  table.begin() + int64_t(i * s.table_stride));
+    s.table = std::move(table);
+  }
+  return out;
+}
+
+const std::vector<std::string>& float_dtypes() {
+  static const std::vector<std::string> all = {"f32", "f16", "bf16"};
+  return all;
+}
+const std::vector<std::string>& block_dtypes_32() {
+  static const std::vector<std::string> all = {"q8_0", "q4_0", "q4_1", "q5_0", "q5_1", "iq4_nl"};
+  return all;
+}
+const std::vector<std::string>& block_dtypes_256() {
+  static const std::vector<std::string> all = {"q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs"};
+  return all;
+}
+
+Weight random_weight(const std::string& dtype, int64_t rows, int64_t cols, uint64_t seed) {
+  Random random(seed);
+  const auto is_one_of = [&](const std::vector<std::string>& list) {
+    return std::find(list.begin(), list.end(), dtype) != list.end();
+  };
+  if (is_one_of(float_dtypes())) return Weight::encoded(dtype, rows, cols, random.normals(size_t(rows * cols)));
+  const tenon_dtype& record = Kit::instance().dtype(dtype);
+  const int64_t blocks = rows * (cols / record.block_cols);
+  Bytes bytes(size_t(blocks * record.block_bytes));
+  for (uint8_t& byte : bytes) byte = uint8_t(random.bits() >> 24);
+  // Where a block's f16 numbers lie.
+  std::vector<size_t> halves = {0};
+  if (dtype == "q4_1" || dtype == "q5_1" || dtype == "q4_k" || dtype == "q5_k") halves = {0, 2};
+  if (dtype == "q2_k") halves = {80, 82};
+  if (dtype == "q3_k") halves = {108};
+  if (dtype == "q6_k") halves = {208};
+  for (int64_t b = 0; b < blocks; ++b)
+    for (const size_t offset : halves) {
+      const uint16_t half = to_f16(0.01f * random.normal());
+      std::memcpy(bytes.data() + size_t(b) * record.block_bytes + offset, &half, 2);
+    }
+  return Weight::raw(dtype, rows, cols, bytes.data(), bytes.size());
+}
+
+}  // namespace tenon::gpu_test

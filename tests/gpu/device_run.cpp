@@ -1,0 +1,245 @@
+#include "device_run.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace tenon::gpu_test {
+namespace {
+
+constexpr int64_t kPaddingRows = 3;
+
+std::string to_string(tenon_str text) { return {text.data, size_t(text.size)}; }
+
+uint32_t live_rows(const OpCase& c, uint32_t domain) {
+  if (domain == TENON_DOMAIN_TOKENS) return c.step.n_rows;
+  return domain == TENON_DOMAIN_OUTPUT_ROWS ? c.step.n_outputs : c.step.n_seqs;
+}
+
+class Run {
+ public:
+  Run(const Device& device, const tenon_kernel& kernel, const OpCase& c, const DeviceOptions& options)
+      : device_(device), kernel_(kernel), case_(c), options_(options), step_(c.step), image_(device) {
+    result_.stores = c.stores;
+    describe();
+  }
+
+  RunResult run() {
+    if (!accept()) return std::move(result_);
+    const uint32_t domain = case_.out.empty() ? uint32_t(TENON_DOMAIN_TOKENS) : case_.out[0].domain;
+    const uint32_t live = live_rows(case_, domain);
+    launch_rows_ = std::max(options_.launch_rows, live);
+    tenon_plan plan = {};
+    plan.struct_size = sizeof plan;
+    check(kernel_.plan(&kernel_, &node_, std::max(step_.max_rows, launch_rows_), options_.max_context, 1, &plan),
+          "plan");
+    bind(plan);
+    try {
+      launch(plan);
+    } catch (...) {
+      if (kernel_.drop) kernel_.drop(&kernel_, &plan);
+      throw;
+    }
+    result_.plan = plan;
+    if (kernel_.drop) kernel_.drop(&kernel_, &plan);
+    collect();
+    return std::move(result_);
+  }
+
+ private:
+  void check(tenon_status status, const char* what) const {
+    if (status != TENON_OK)
+      throw std::runtime_error(to_string(kernel_.name) + ": " + what + " answered " + std::to_string(status) + ": " +
+                               Kit::instance().error());
+  }
+
+  void describe() {
+    node_ = {};
+    node_.struct_size = sizeof node_, node_.op = case_.op, node_.phase = case_.phases, node_.layer = case_.layer;
+    node_.name = {"test", 4};
+    node_.attr = case_.attr.empty() ? nullptr : case_.attr.data();
+    for (const Input& x : case_.in)
+      types_in_.push_back({x.ids ? uint32_t(TENON_ENC_I32) : uint32_t(TENON_ENC_F32), x.domain, x.cols, x.groups});
+    for (const Output& y : case_.out) types_out_.push_back({TENON_ENC_F32, y.domain, y.cols, 1});
+    for (const Weight& w : case_.weights) {
+      tenon_weight table = {};
+      table.struct_size = sizeof table, table.dtype = Kit::instance().dtype_id(w.dtype);
+      table.rows = w.rows, table.cols = w.cols, table.row_bytes = w.row_bytes, table.flags = w.flags;
+      weights_.push_back(table);
+    }
+    for (const Store& s : case_.stores) store_types_.push_back(s.type);
+    node_.in = types_in_.data(), node_.n_in = uint32_t(types_in_.size());
+    node_.out = types_out_.data(), node_.n_out = uint32_t(types_out_.size());
+    node_.weight = weights_.data(), node_.n_weight = uint32_t(weights_.size());
+    node_.store = store_types_.data(), node_.n_store = uint32_t(store_types_.size());
+  }
+
+  bool accept() {
+    tenon_offer& offer = result_.offer;
+    offer.struct_size = sizeof offer;
+    for (size_t i = 0; i < 8; ++i) {
+      offer.in_encoding[i] = i < types_in_.size() ? types_in_[i].encoding : uint32_t(TENON_ENC_NONE);
+      offer.out_encoding[i] = i < types_out_.size() ? types_out_[i].encoding : uint32_t(TENON_ENC_NONE);
+    }
+    const tenon_status status = kernel_.accept(&kernel_, &node_, &device_.table(), &offer);
+    if (status == TENON_UNSUPPORTED) return result_.why_not = offer.why_not, false;
+    check(status, "accept");
+    result_.accepted = true;
+    for (size_t i = 0; i < types_in_.size(); ++i)
+      result_.in_encoding.push_back(types_in_[i].encoding = offer.in_encoding[i]);
+    for (size_t i = 0; i < types_out_.size(); ++i)
+      result_.out_encoding.push_back(types_out_[i].encoding = offer.out_encoding[i]);
+    return true;
+  }
+
+  tenon_addr numbers(const std::vector<int32_t>& values, const char* what) {
+    return image_.add(values.data(), values.size() * 4, what);
+  }
+
+  void bind(const tenon_plan& plan) {
+    for (size_t i = 0; i < case_.in.size(); ++i) bind_input(i);
+    for (size_t i = 0; i < case_.out.size(); ++i) {
+      tenon_view view = {};
+      view.rows = std::max<int64_t>(launch_rows_, live_rows(case_, case_.out[i].domain)) + kPaddingRows;
+      view.cols = case_.out[i].cols, view.groups = 1, view.encoding = types_out_[i].encoding;
+      view.row_bytes = view.group_bytes = tenon_encoding_row_bytes(view.encoding, view.cols);
+      view.data = image_.add(nullptr, size_t(view.rows * view.row_bytes), "an output");
+      views_out_.push_back(view);
+    }
+    for (size_t i = 0; i < weights_.size(); ++i)
+      for (int p = 0; p < 4; ++p) {
+        const Bytes& plane = case_.weights[i].plane[p];
+        weights_[i].plane[p] = plane.empty() ? 0 : image_.add(plane.data(), plane.size(), "a weight");
+      }
+    for (const Store& s : case_.stores) {
+      tenon_store table = {};
+      table.base = image_.add(s.base.data(), s.base.size(), "a store");
+      table.aux = s.aux.empty() ? 0 : image_.add(s.aux.data(), s.aux.size(), "a tape");
+      table.table = numbers(s.table, "a page table");
+      table.page_bytes = s.page_bytes, table.value_offset = s.value_offset, table.aux_bytes = s.aux_bytes;
+      table.page_tokens = s.page_tokens, table.table_stride = s.table_stride;
+      stores_.push_back(table);
+    }
+    workspace_ = image_.add(nullptr, size_t(plan.workspace), "the workspace");
+    bind_step();
+  }
+
+  void bind_input(size_t i) {
+    const Input& x = case_.in[i];
+    const uint32_t encoding = types_in_[i].encoding;
+    const int64_t width = x.cols / x.groups, full = x.lead + x.groups * (width + x.gap);
+    const int64_t item = encoding == TENON_ENC_F32 || encoding == TENON_ENC_I32 ? 4 : 2;
+    const int64_t row_bytes = tenon_encoding_row_bytes(encoding, full);
+    const int64_t rows = std::max<int64_t>(x.rows, launch_rows_) + kPaddingRows;
+    Bytes bytes(size_t(rows * row_bytes), uint8_t(0xff));
+    for (int64_t r = 0; r < x.rows; ++r)
+      for (int64_t g = 0; g < x.groups; ++g)
+        encode_row(encoding, x.data.data() + r * x.cols + g * width, width,
+                   bytes.data() + r * row_bytes + (x.lead + g * (width + x.gap)) * item);
+    tenon_view view = {};
+    view.data = image_.add(bytes.data(), bytes.size(), "an input") + uint64_t(x.lead * item);
+    view.rows = rows, view.cols = x.cols, view.row_bytes = row_bytes, view.groups = x.groups, view.encoding = encoding;
+    view.group_bytes = x.groups > 1 ? (width + x.gap) * item : row_bytes;
+    views_in_.push_back(view);
+  }
+
+  void bind_step() {
+    table_ = {};
+    table_.struct_size = sizeof table_, table_.max_rows = step_.max_rows, table_.max_seqs = step_.max_seqs;
+    table_.max_pages = step_.max_pages;
+    const uint32_t counts[3] = {options_.no_rows ? 0 : step_.n_rows, options_.no_rows ? 0 : step_.n_seqs,
+                                options_.no_rows ? 0 : step_.n_outputs};
+    table_.n_rows = image_.add(&counts[0], 4, "n_rows"), table_.n_seqs = image_.add(&counts[1], 4, "n_seqs");
+    table_.n_outputs = image_.add(&counts[2], 4, "n_outputs");
+    table_.token = numbers(step_.token, "token"), table_.position = numbers(step_.position, "position");
+    table_.index = numbers(step_.index, "index"), table_.seq = numbers(step_.seq, "seq");
+    table_.row_start = numbers(step_.row_start, "row_start"), table_.kv_len = numbers(step_.kv_len, "kv_len");
+    table_.seq_end = numbers(step_.seq_end, "seq_end"), table_.accepted = numbers(step_.accepted, "accepted");
+    table_.replay = numbers(step_.replay, "replay"), table_.tape = numbers(step_.tape, "tape");
+    table_.tape_start = numbers(step_.tape_start, "tape_start"), table_.half = numbers(step_.half, "half");
+    table_.span = numbers(step_.span, "span"), table_.overlay = numbers(step_.overlay, "overlay");
+    table_.out_row = numbers(step_.out_row, "out_row");
+    table_.status = image_.add(step_.status.data(), step_.status.size() * 4, "status");
+  }
+
+  void launch(const tenon_plan& plan) {
+    const tenon_backend& backend = device_.backend();
+    tenon_args args = {};
+    args.struct_size = sizeof args, args.rows = launch_rows_;
+    args.in = views_in_.data(), args.n_in = uint32_t(views_in_.size());
+    args.out = views_out_.data(), args.n_out = uint32_t(views_out_.size());
+    args.weight = weights_.data(), args.n_weight = uint32_t(weights_.size());
+    args.store = stores_.data(), args.n_store = uint32_t(stores_.size()), args.step = &table_;
+    tenon_exec exec = {};
+    exec.struct_size = sizeof exec, exec.workspace = workspace_, exec.n_workers = 1;
+    exec.stream = backend.native(backend.self, TENON_HANDLE_STREAM, device_.stream());
+    if (options_.captured) {
+      void* graph = nullptr;
+      check(backend.fill(backend.self, nullptr, device_.table().index, device_.memory(), 0, device_.bytes() / 64),
+            "fill");
+      check(backend.capture_begin(backend.self, device_.stream()), "capture_begin");
+      const tenon_status status = kernel_.launch(&kernel_, &plan, &args, &exec);
+      check(backend.capture_end(backend.self, device_.stream(), &graph), "capture_end");
+      check(status, "launch");
+      image_.upload();
+      check(backend.replay(backend.self, graph, device_.stream()), "replay");
+      check(backend.sync(backend.self, device_.stream(), 0), "sync");
+      backend.destroy(backend.self, TENON_HANDLE_GRAPH, graph);
+    } else {
+      image_.upload();
+      check(kernel_.launch(&kernel_, &plan, &args, &exec), "launch");
+      check(backend.sync(backend.self, device_.stream(), 0), "sync");
+    }
+  }
+
+  void collect() {
+    image_.download();
+    for (size_t i = 0; i < views_out_.size(); ++i) {
+      const tenon_view& view = views_out_[i];
+      const uint32_t rows = options_.no_rows ? 0 : live_rows(case_, case_.out[i].domain);
+      const uint8_t* bytes = image_.at(view.data);
+      for (size_t b = size_t(rows) * size_t(view.row_bytes); b < size_t(view.rows * view.row_bytes); ++b)
+        if (bytes[b] != 0xff)
+          throw std::runtime_error(to_string(kernel_.name) + ": row " + std::to_string(b / size_t(view.row_bytes)) +
+                                   " of output " + std::to_string(i) + " was written; " + std::to_string(rows) +
+                                   " are live");
+      std::vector<float> values(size_t(rows) * size_t(view.cols));
+      for (uint32_t r = 0; r < rows; ++r)
+        decode_row(view.encoding, bytes + r * view.row_bytes, view.cols, values.data() + int64_t(r) * view.cols);
+      result_.out.push_back(std::move(values));
+    }
+    for (size_t i = 0; i < stores_.size(); ++i) {
+      Store& s = result_.stores[i];
+      std::memcpy(s.base.data(), image_.at(stores_[i].base), s.base.size());
+      if (stores_[i].aux) std::memcpy(s.aux.data(), image_.at(stores_[i].aux), s.aux.size());
+    }
+    result_.status.resize(step_.status.size());
+    std::memcpy(result_.status.data(), image_.at(table_.status), step_.status.size() * 4);
+  }
+
+  const Device& device_;
+  const tenon_kernel& kernel_;
+  const OpCase& case_;
+  const DeviceOptions& options_;
+  Step step_;
+  Image image_;
+  RunResult result_;
+  tenon_node node_;
+  tenon_step table_;
+  tenon_addr workspace_ = 0;
+  uint32_t launch_rows_ = 0;
+  std::vector<tenon_type> types_in_, types_out_;
+  std::vector<tenon_weight> weights_;
+  std::vector<tenon_store_type> store_types_;
+  std::vector<tenon_view> views_in_, views_out_;
+  std::vector<tenon_store> stores_;
+};
+
+}  // namespace
+
+RunResult run_on_device(const Device& device, const tenon_kernel& kernel, const OpCase& op_case,
+                        const DeviceOptions& options) {
+  return Run(device, kernel, op_case, options).run();
+}
+
+}  // namespace tenon::gpu_test

@@ -1,0 +1,50 @@
+// linear for every dtype that device code decodes.
+#include "checks.hpp"
+
+namespace tenon::gpu_test {
+namespace {
+
+OpCase product(uint32_t rows, int64_t k, const std::vector<Weight>& weights, bool strided = false) {
+  OpCase c(TENON_OP_LINEAR, tenon_linear_attr{sizeof(tenon_linear_attr), 0}, Step::plain(rows));
+  auto x = Random(uint64_t(k)).normals(size_t(rows * k));
+  if (strided) {
+    c.strided(rows, k, x, 2, 3, 5);
+  } else {
+    c.input(rows, k, x);
+  }
+  for (const Weight& w : weights) c.weight(w).output(w.rows);
+  return c;
+}
+
+void check_dtype(Checks& checks, const std::string& dtype, const std::vector<int64_t>& widths) {
+  for (const int64_t k : widths) {
+    const Weight w = random_weight(dtype, checks.is_small() ? 13 : 70, k, uint64_t(k) + 1);
+    const std::string what = dtype + ", K " + std::to_string(k);
+    for (const uint32_t rows : {1u, 5u, 19u, 130u})
+      if (rows < 100 || !checks.is_small())
+        checks.against_reference(product(rows, k, {w}), what + ", " + std::to_string(rows) + " rows");
+    if (k == (checks.is_small() ? widths.front() : widths.back()))
+      checks.row_exact(product(checks.is_small() ? 8 : 64, k, {w}), what);
+    if (checks.is_small()) return;
+  }
+}
+
+}  // namespace
+
+void check_linear(const Device& device, bool is_small, std::vector<Line>& lines) {
+  for (const char* kernel : {"cuda.linear", "cuda.linear.tile"}) {
+    Checks checks(device, kernel, 1e-6, is_small);
+    for (const std::string& dtype : float_dtypes()) check_dtype(checks, dtype, {7, 100, 256, 1030});
+    for (const std::string& dtype : block_dtypes_32()) check_dtype(checks, dtype, {32, 160, 2080});
+    for (const std::string& dtype : block_dtypes_256()) check_dtype(checks, dtype, {256, 768, 2304});
+    // Several weights of one input, and an input that is a view without vectors.
+    checks.against_reference(product(6, 512,
+                                     {random_weight("q4_k", 33, 512, 1), random_weight("q8_0", 9, 512, 2),
+                                      random_weight("bf16", 1, 512, 3), random_weight("q6_k", 64, 512, 4)}),
+                             "four weights");
+    checks.against_reference(product(6, 300, {random_weight("f16", 33, 300, 1)}, true), "a view");
+    lines.push_back(checks.line());
+  }
+}
+
+}  // namespace tenon::gpu_test
