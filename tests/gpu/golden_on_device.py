@@ -24,6 +24,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tenon", required=True)
     parser.add_argument("--models", type=pathlib.Path, required=True)
+    parser.add_argument("--architectures", default="gemma3,qwen35", help="folders of --models; the others are named and skipped")
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--cases", default="", help="names of cases; empty = all, and the perplexity")
     parser.add_argument("--greedy", type=int, default=48, help="tokens of each greedy text")
@@ -40,6 +41,9 @@ def main():
     failed = 0
     for file in sorted(options.models.glob("*/golden/*.json")):
         if file.name == "tokenizer.json":
+            continue
+        if file.parent.parent.name not in options.architectures.split(","):
+            print(f"{file.stem}: skipped, no plugin of this tree serves it")
             continue
         model = file.parent.parent / (file.stem + ".gguf")
         for precision in options.precision.split(","):
