@@ -1,16 +1,34 @@
+#include <tenon/kit.hpp>
+
 #include "common.hpp"
 #include "verbs.hpp"
 
 namespace tenon::launcher {
+namespace {
+
+int test(const Arguments& arguments) {
+  const std::vector<std::string>& words = arguments.positional();
+  if (words.size() < 2) throw Error(ErrorKind::kUsage, "plugins test: the LIBRARY of a plugin is missing");
+  const EngineOptions paths = engine_options(arguments);
+  kit::KitOptions options;
+  options.library = words[1];
+  options.plugin_path = paths.plugin_path, options.use_default_path = paths.use_default_path;
+  options.files = arguments.text("files"), options.model = arguments.text("model"), options.only = arguments.text("only");
+  const kit::KitReport report = kit::test_plugin(options);
+  print(arguments.on("json") ? kit::to_json(report) : kit::to_text(report));
+  return report.passed() ? 0 : Error(ErrorKind::kRuntime, "").exit_status();
+}
+
+}  // namespace
 
 int plugins(const Arguments& arguments) {
   const std::vector<std::string>& words = arguments.positional();
   const std::string& action = words.front();
   const bool json = arguments.on("json");
-  if (action == "test") throw Error(ErrorKind::kUsage, "plugins test: the plugin kit is not part of this build");
+  if (action == "test") return test(arguments);
   const bool info = action == "info";
   if (!info && action != "list" && action != "verify")
-    throw Error(ErrorKind::kUsage, "plugins: expected list, verify or info NAME, found '" + action + "'");
+    throw Error(ErrorKind::kUsage, "plugins: expected list, verify, info NAME or test LIBRARY, found '" + action + "'");
   if (info && words.size() < 2) throw Error(ErrorKind::kUsage, "plugins info: the NAME of a plugin is missing");
   if (!info && words.size() > 1)
     throw Error(ErrorKind::kUsage, "plugins " + action + ": unexpected argument '" + words[1] + "'");

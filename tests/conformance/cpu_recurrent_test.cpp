@@ -4,7 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "transactions.hpp"
+#include "conformance.hpp"
+#include "kit/transactions.hpp"
 
 namespace tenon::testing {
 namespace {

@@ -3,7 +3,8 @@
 
 #include <cmath>
 
-#include "transactions.hpp"
+#include "conformance.hpp"
+#include "kit/transactions.hpp"
 
 namespace tenon::testing {
 namespace {

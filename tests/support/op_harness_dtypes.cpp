@@ -1,8 +1,8 @@
 // The core's own dtypes as records, so that plugins can be tested without the core.
 #include <cstring>
 
+#include "kit/numeric.hpp"
 #include "op_harness_kit.hpp"
-#include "op_harness_numeric.hpp"
 
 namespace tenon::testing {
 namespace {

@@ -10,10 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "kit/records.hpp"
+
 namespace tenon::testing {
 
+using namespace kit;
+
 // One a process, since a plugin keeps its host's address until the end. Not for use by several threads while loading.
-class Kit {
+class Kit final : public Records {
  public:
   static Kit& instance();
   Kit(const Kit&) = delete;
@@ -26,17 +30,16 @@ class Kit {
   // Registers a record of the test's own.
   uint32_t add_dtype(const tenon_dtype* record);
 
-  const tenon_kernel& kernel(std::string_view name) const;  // throws when there is none
+  const tenon_kernel& kernel(std::string_view name) const override;  // throws when there is none
   std::vector<const tenon_kernel*> kernels(std::string_view pattern, std::string_view backend = "") const;
   const tenon_backend& backend(std::string_view name) const;
-  const tenon_dtype& dtype(std::string_view name) const;
-  const tenon_dtype* dtype_record(uint32_t id) const;  // null when unknown
-  uint32_t dtype_id(std::string_view name) const;      // throws when unknown
+  const tenon_dtype* dtype_record(uint32_t id) const override;  // null when unknown
+  uint32_t dtype_id(std::string_view name) const override;      // throws when unknown
   bool has_dtype(std::string_view name) const;
   const tenon_host& host() const { return host_; }
 
   // What the last failing call on this thread said.
-  std::string error() const;
+  std::string error() const override;
   // Values that host.config() answers ("threads").
   void set_config(const std::string& name, int64_t value) { config_[name] = value; }
 

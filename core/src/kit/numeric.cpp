@@ -1,4 +1,4 @@
-#include "op_harness_numeric.hpp"
+#include "numeric.hpp"
 
 #include <tenon/abi.h>
 
@@ -8,7 +8,7 @@
 #include <cstring>
 #include <limits>
 
-namespace tenon::testing {
+namespace tenon::kit {
 
 uint16_t to_bf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
@@ -168,4 +168,4 @@ bool equal_bits(std::span<const float> a, std::span<const float> b) {
   return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
 }
 
-}  // namespace tenon::testing
+}  // namespace tenon::kit

@@ -1,11 +1,11 @@
 #include <stdexcept>
 
-#include "op_harness.hpp"
+#include "harness.hpp"
 
-namespace tenon::testing {
+namespace tenon::kit {
 
 Weight Weight::encoded(const std::string& dtype, int64_t rows, int64_t cols, const std::vector<float>& values) {
-  const tenon_dtype& record = Kit::instance().dtype(dtype);
+  const tenon_dtype& record = records().dtype(dtype);
   if (!record.encode) throw std::runtime_error("dtype " + dtype + " has no encoder: give raw bytes");
   if (int64_t(values.size()) != rows * cols) throw std::runtime_error("a weight's values do not fill it");
   Weight w;
@@ -16,12 +16,12 @@ Weight Weight::encoded(const std::string& dtype, int64_t rows, int64_t cols, con
   table.struct_size = sizeof table, table.rows = rows, table.cols = cols, table.row_bytes = w.row_bytes;
   for (int p = 0; p < 4; ++p) table.plane[p] = w.plane[p].empty() ? 0 : reinterpret_cast<tenon_addr>(w.plane[p].data());
   if (record.encode(values.data(), rows, cols, &table) != TENON_OK)
-    throw std::runtime_error("encoding to " + dtype + ": " + Kit::instance().error());
+    throw std::runtime_error("encoding to " + dtype + ": " + records().error());
   return w;
 }
 
 Weight Weight::raw(const std::string& dtype, int64_t rows, int64_t cols, const void* bytes, size_t n) {
-  const tenon_dtype& record = Kit::instance().dtype(dtype);
+  const tenon_dtype& record = records().dtype(dtype);
   Weight w;
   w.dtype = dtype, w.rows = rows, w.cols = cols, w.row_bytes = cols / record.block_cols * record.block_bytes;
   if (int64_t(n) < rows * w.row_bytes) throw std::runtime_error("a weight's bytes do not fill it");
@@ -31,16 +31,16 @@ Weight Weight::raw(const std::string& dtype, int64_t rows, int64_t cols, const v
 }
 
 std::vector<float> Weight::decoded() const {
-  const tenon_dtype& record = Kit::instance().dtype(dtype);
+  const tenon_dtype& record = records().dtype(dtype);
   tenon_weight table = {};
-  table.struct_size = sizeof table, table.dtype = Kit::instance().dtype_id(dtype);
+  table.struct_size = sizeof table, table.dtype = records().dtype_id(dtype);
   table.rows = rows, table.cols = cols, table.row_bytes = row_bytes;
   std::vector<float> out(size_t(rows * cols * (n_expert ? n_expert : 1)));
   for (uint32_t e = 0; e < (n_expert ? n_expert : 1); ++e) {
     for (int p = 0; p < 4; ++p) table.plane[p] = plane[p].empty() ? 0 : reinterpret_cast<tenon_addr>(plane[p].data());
     table.plane[0] += uint64_t(e) * uint64_t(expert_stride);
     if (record.decode(&table, 0, rows, out.data() + int64_t(e) * rows * cols) != TENON_OK)
-      throw std::runtime_error("decoding " + dtype + ": " + Kit::instance().error());
+      throw std::runtime_error("decoding " + dtype + ": " + records().error());
   }
   return out;
 }
@@ -51,6 +51,7 @@ OpCase& OpCase::input(int64_t rows, int64_t cols, std::vector<float> values) {
 OpCase& OpCase::strided(int64_t rows, int64_t cols, std::vector<float> values, int64_t groups, int64_t lead,
                         int64_t gap) {
   if (int64_t(values.size()) != rows * cols) throw std::runtime_error("an input's values do not fill it");
+  if (cols % groups) throw std::runtime_error("an input's columns are no whole number of groups");
   in.push_back({.data = std::move(values), .rows = rows, .cols = cols, .groups = groups, .lead = lead, .gap = gap});
   return *this;
 }
@@ -64,11 +65,11 @@ OpCase& OpCase::weight(const std::string& dtype, int64_t rows, int64_t cols, con
 }
 OpCase& OpCase::weight(Weight w) { return weights.push_back(std::move(w)), *this; }
 OpCase& OpCase::store(Store s) { return stores.push_back(std::move(s)), *this; }
-OpCase& OpCase::output(int64_t cols, uint32_t which) { return out.push_back({cols, which}), *this; }
+OpCase& OpCase::output(int64_t cols, uint32_t which) { return out.push_back({.cols = cols, .domain = which}), *this; }
 OpCase& OpCase::phase(uint32_t which) { return phases = which, *this; }
 OpCase& OpCase::domain(uint32_t which) {
   for (Input& i : in) i.domain = which;
   return *this;
 }
 
-}  // namespace tenon::testing
+}  // namespace tenon::kit

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "conformance.hpp"
+#include "harness.hpp"
 
-namespace tenon::testing {
+namespace tenon::kit {
 
 // What to play: an op whose store is a state.
 struct StateOp {
@@ -54,4 +54,4 @@ class Player {
 std::string play_transactions(const StateOp& op, const tenon_kernel& kernel, const tenon_kernel& plain, uint64_t seed,
                               int steps, uint32_t workers = 1);
 
-}  // namespace tenon::testing
+}  // namespace tenon::kit

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tenon::testing {
+namespace tenon::kit {
 namespace {
 
 constexpr uint32_t kSeqs = 3;
@@ -168,4 +168,4 @@ std::string play_transactions(const StateOp& op, const tenon_kernel& kernel, con
   return {};
 }
 
-}  // namespace tenon::testing
+}  // namespace tenon::kit

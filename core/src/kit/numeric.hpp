@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace tenon::testing {
+namespace tenon::kit {
 
 // Allocator for memory that kernels read with aligned vectors.
 template <typename T>
@@ -59,4 +59,4 @@ struct Difference {
 Difference compare(std::span<const float> got, std::span<const float> want);
 bool equal_bits(std::span<const float> a, std::span<const float> b);
 
-}  // namespace tenon::testing
+}  // namespace tenon::kit

@@ -1,4 +1,4 @@
-#include "op_harness_step.hpp"
+#include "step.hpp"
 
 #include <algorithm>
 #include <climits>
@@ -6,9 +6,9 @@
 #include <numeric>
 #include <stdexcept>
 
-#include "op_harness_kit.hpp"
+#include "records.hpp"
 
-namespace tenon::testing {
+namespace tenon::kit {
 namespace {
 
 tenon_addr address(const void* p) { return reinterpret_cast<tenon_addr>(p); }
@@ -75,7 +75,7 @@ tenon_step Step::table() {
 
 Store Store::paged(uint32_t kv_heads, uint32_t head_dim, uint32_t head_dim_v, const std::string& dtype_k,
                    const std::string& dtype_v, uint32_t seqs, int64_t positions, int32_t window, uint64_t seed) {
-  const Kit& kit = Kit::instance();
+  const Records& kit = records();
   Store s;
   s.type = {.struct_size = sizeof(tenon_store_type),
             .kind = TENON_STORE_PAGED,
@@ -161,7 +161,7 @@ tenon_store Store::view() {
 }
 
 uint8_t* Store::row(uint32_t seq, int64_t position, uint32_t head, bool value) const {
-  const Kit& kit = Kit::instance();
+  const Records& kit = records();
   const tenon_dtype& dtype = *kit.dtype_record(value ? type.dtype_v : type.dtype_k);
   const int64_t step = row_bytes(dtype, (value ? type.cols_v : type.cols_k) / type.heads);
   const int32_t page = table[size_t(seq) * table_stride + size_t(position / TENON_PAGE_TOKENS)];
@@ -175,7 +175,7 @@ void Store::put(uint32_t seq, int64_t position, const float* k, const float* v) 
   for (uint32_t h = 0; h < type.heads; ++h)
     for (const bool value : {false, true}) {
       const int64_t cols = (value ? type.cols_v : type.cols_k) / type.heads;
-      const tenon_dtype& dtype = *Kit::instance().dtype_record(value ? type.dtype_v : type.dtype_k);
+      const tenon_dtype& dtype = *records().dtype_record(value ? type.dtype_v : type.dtype_k);
       if (!dtype.encode) throw std::runtime_error("a store's dtype has no encoder");
       tenon_weight w = {};
       w.struct_size = sizeof w, w.plane[0] = address(row(seq, position, h, value)), w.rows = 1, w.cols = cols;
@@ -188,7 +188,7 @@ void Store::get(uint32_t seq, int64_t position, float* k, float* v) const {
   for (uint32_t h = 0; h < type.heads; ++h)
     for (const bool value : {false, true}) {
       const int64_t cols = (value ? type.cols_v : type.cols_k) / type.heads;
-      const tenon_dtype& dtype = *Kit::instance().dtype_record(value ? type.dtype_v : type.dtype_k);
+      const tenon_dtype& dtype = *records().dtype_record(value ? type.dtype_v : type.dtype_k);
       tenon_weight w = {};
       w.struct_size = sizeof w, w.plane[0] = address(row(seq, position, h, value)), w.rows = 1, w.cols = cols;
       w.row_bytes = row_bytes(dtype, cols);
@@ -213,4 +213,4 @@ float* Store::tape(uint32_t seq, uint32_t slot) {
          size_t(slot) * TENON_DECODE_MAX_TOKENS * size_t(type.tape_cols);
 }
 
-}  // namespace tenon::testing
+}  // namespace tenon::kit

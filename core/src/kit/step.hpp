@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "op_harness_numeric.hpp"
+#include "numeric.hpp"
 
-namespace tenon::testing {
+namespace tenon::kit {
 
 // One sequence of a step: what lies in its stores, what is new, and its transaction (tenon_step in abi.h).
 struct SeqRows {
@@ -68,4 +68,4 @@ struct Store {
   uint8_t* row(uint32_t seq, int64_t position, uint32_t head, bool value) const;
 };
 
-}  // namespace tenon::testing
+}  // namespace tenon::kit

@@ -1,0 +1,41 @@
+// The one table of bounds on a kernel's distance from the reference.
+#include <iterator>
+#include <stdexcept>
+
+#include "cases.hpp"
+
+namespace tenon::kit {
+namespace {
+
+constexpr Tolerance kTolerances[] = {
+    {"add", 0, "one operation, rounded once"},
+    {"mul", 0, "one operation, rounded once"},
+    {"scale", 0, "one operation, rounded once"},
+    {"concat", 0, "moves values"},
+    {"select_rows", 0, "moves values"},
+    {"embed", 0, "decoding is exact and scaling rounds once"},
+    {"encode", 0, "abi.h defines every bit"},
+    {"kv_write", 0, "the dtype's encoder defines every bit"},
+    {"norm", 2e-6, "an f32 sum of up to a few thousand squares in any order, one root"},
+    {"glu", 1e-6, "an exponential or tanh to a few units in the last place"},
+    {"gate", 1e-6, "an exponential to a few units in the last place"},
+    {"softcap", 1e-6, "a tanh to a few units in the last place"},
+    {"logits_tail", 1e-6, "a tanh to a few units in the last place"},
+    {"rope", 1e-6, "sine and cosine of an f32 angle to a few units in the last place"},
+    {"linear", 1e-5, "an f32 sum of up to a thousand products in any order: a few times √K × 2^-24"},
+    {"attention", 1e-5, "f32 exponentials and sums of up to a thousand weighted values in any order"},
+    {"route", 1e-6, "an f32 softmax; the ids are compared exactly"},
+    {"fold_slots", 1e-6, "an f32 sum of a few products"},
+    {"short_conv", 1e-6, "an f32 sum of a few products, one exponential"},
+    {"gated_delta_rule", 2e-5, "an f32 state that is rounded at each of a few hundred rows, or once a chunk"},
+};
+
+}  // namespace
+
+const Tolerance& tolerance_of(std::string_view op) {
+  for (const Tolerance& one : kTolerances)
+    if (one.op == op) return one;
+  throw std::runtime_error("the kit has no tolerance for op " + std::string(op));
+}
+
+}  // namespace tenon::kit
