@@ -38,7 +38,7 @@ class Strangers:
 
     def call(self, *command, status=0, plugin_path="", **options):
         command = [str(word) for word in command]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=280,
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=580,
                               env=self.environment(plugin_path), **options)
         output, messages = done.stdout.decode("utf-8"), done.stderr.decode("utf-8", errors="replace")
         expect(done.returncode == status, f"{shlex.join(command)}\nended with {done.returncode}, expected {status}\n"
@@ -156,6 +156,12 @@ class Strangers:
         steps = [self.logits(self.q6, "--step", width, projects=PROJECTS) for width in ("1", "4", "15")]
         expect(steps[0] == steps[1] == steps[2], "the width of decode steps changes bits")
 
+        # What runs is what was chosen: no group of the backend's kernels takes a stranger's node away.
+        graph = json.loads(self.call(self.tenon, "inspect", self.q6, "--graph", "--json", plugin_path=self.plugins(*PROJECTS)))
+        for phase, program in graph["graph"].items():
+            n = {name: len(re.findall(rf"{re.escape(name)}$", program, re.M)) for name in ("example.add", "example.linear.q6")}
+            expect(n == {"example.add": 8, "example.linear.q6": 17}, f"{phase}: {n} in\n{program}")
+
         # Of the backend's class, so equal to its bits.
         mine = self.logits(self.gguf, projects=["architecture", "kernel-c"])
         expect(mine == self.logits(self.gguf, projects=["architecture"]), "example.add differs from cpu.add")
@@ -173,7 +179,7 @@ class Strangers:
                          "CC": self.args.cc, "CXX": self.args.cxx, "CMAKE_GENERATOR": self.args.generator,
                          "PATH": f"{self.prefix / 'bin'}:{self.args.cmake.parent}:{self.args.make.parent}:{os.environ['PATH']}"}
             environment = {name: value for name, value in os.environ.items() if not name.startswith("TENON_")}
-            done = subprocess.run(command, env={**environment, **variables}, timeout=280)
+            done = subprocess.run(command, env={**environment, **variables}, timeout=580)
             expect(done.returncode == 0, f"{page}.md: what it says is not what happens")
 
 

@@ -74,7 +74,7 @@ def main():
             continue
         if language == "sh":
             done = subprocess.run(["bash", "-euc", text], cwd=args.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  timeout=250)
+                                  timeout=500)
             output = done.stdout.decode("utf-8", errors="replace")
             if done.returncode:
                 sys.exit(f"line {line}: ended with {done.returncode}\n{text}\n{output[-3000:]}")
