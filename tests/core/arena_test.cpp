@@ -1,12 +1,12 @@
 #include "program/arena.hpp"
 
-#include "chain.hpp"
-#include "program/barriers.hpp"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
+
+#include "chain.hpp"
+#include "program/barriers.hpp"
 
 namespace tenon::program {
 namespace {
@@ -51,7 +51,11 @@ std::vector<Piece> pieces(const Chain& chain, const ArenaPlan& arena, const std:
   }
   for (size_t i = 0; i < chain.plans.size(); ++i)
     if (chain.plans[i].workspace)
-      out.push_back({arena.workspaces[i], arena.workspaces[i] + chain.plans[i].workspace, {i}, false, "workspace of node " + std::to_string(i)});
+      out.push_back({arena.workspaces[i],
+                     arena.workspaces[i] + chain.plans[i].workspace,
+                     {i},
+                     false,
+                     "workspace of node " + std::to_string(i)});
   return out;
 }
 
@@ -64,8 +68,8 @@ bool is_before(size_t a, size_t b, const std::vector<bool>& barriers, bool same_
   return false;
 }
 
-void expect_apart(const Chain& chain, const ArenaPlan& arena, const std::vector<bool>& barriers, const std::vector<int32_t>& kept,
-                  uint32_t n_workers) {
+void expect_apart(const Chain& chain, const ArenaPlan& arena, const std::vector<bool>& barriers,
+                  const std::vector<int32_t>& kept, uint32_t n_workers) {
   const auto all = pieces(chain, arena, kept);
   for (const Piece& piece : all) {
     ASSERT_EQ(piece.begin % 64, 0u) << piece.what;

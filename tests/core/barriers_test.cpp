@@ -1,8 +1,8 @@
 #include "program/barriers.hpp"
 
-#include "chain.hpp"
-
 #include <gtest/gtest.h>
+
+#include "chain.hpp"
 
 namespace tenon::program {
 namespace {
@@ -53,8 +53,7 @@ TEST(ColumnSharesTest, CompareAsOwnersDo) {
   };
   std::vector<Divided> all;
   for (int64_t cols : {1, 4, 12, 16, 24, 40})
-    for (int64_t unit : {1, 3, 4, 8, 16})
-      all.push_back({out_cols(unit), cols});
+    for (int64_t unit : {1, 3, 4, 8, 16}) all.push_back({out_cols(unit), cols});
   for (int64_t n : {1, 2, 3, 4, 6, 8})
     for (int64_t width : {1, 4}) all.push_back({heads(n), n * width});
   size_t n_equal = 0;
@@ -63,9 +62,9 @@ TEST(ColumnSharesTest, CompareAsOwnersDo) {
       for (uint32_t w = 1; w <= 7; ++w) {
         const bool expected = equal_by_columns(a.plan, a.cols, b.plan, b.cols, w);
         ASSERT_EQ(equal_column_shares(a.plan, a.cols, b.plan, b.cols, w), expected)
-            << "partitions " << a.plan.partition << " and " << b.plan.partition << ", columns " << a.cols << " and " << b.cols
-            << ", units " << a.plan.unit_cols << "/" << a.plan.n_units << " and " << b.plan.unit_cols << "/" << b.plan.n_units
-            << ", " << w << " workers";
+            << "partitions " << a.plan.partition << " and " << b.plan.partition << ", columns " << a.cols << " and "
+            << b.cols << ", units " << a.plan.unit_cols << "/" << a.plan.n_units << " and " << b.plan.unit_cols << "/"
+            << b.plan.n_units << ", " << w << " workers";
         n_equal += expected;
       }
   EXPECT_GT(n_equal, all.size() * 7) << "some must be equal to others than themselves";
@@ -81,7 +80,9 @@ TEST(ColumnSharesTest, OnlyColumnPartitionsCompare) {
 }
 
 // Barriers before each node.
-std::vector<bool> barriers(const Chain& chain, uint32_t n_workers = 2) { return place_barriers(chain.selection, chain.plans, n_workers); }
+std::vector<bool> barriers(const Chain& chain, uint32_t n_workers = 2) {
+  return place_barriers(chain.selection, chain.plans, n_workers);
+}
 using Bits = std::vector<bool>;
 
 TEST(BarriersTest, ALoneWorkerWaitsForNobody) {
@@ -106,7 +107,7 @@ TEST(BarriersTest, EqualColumnsNeedNone) {
   const int32_t x = c.op(TENON_OP_EMBED, just(TENON_PART_REPLICATE), {}, 16);
   const auto gu = c.ops(TENON_OP_LINEAR, out_cols(4), {x}, {32, 32});
   const int32_t h = c.op(TENON_OP_GLU, out_cols(8), {gu[0], gu[1]}, 32);  // other units, the same borders for 2 workers
-  c.op(TENON_OP_LINEAR, out_cols(4), {h}, 16);                           // a product reads all columns
+  c.op(TENON_OP_LINEAR, out_cols(4), {h}, 16);                            // a product reads all columns
   EXPECT_EQ(barriers(c), (Bits{false, false, false, true}));
   EXPECT_EQ(barriers(c, 3), (Bits{false, false, true, true})) << "8 units of 4 and 4 units of 8 part for 3 workers";
 }
@@ -241,7 +242,8 @@ TEST(BarriersTest, AnyStridedViewIsJudgedAsItsOwnersAre) {
                 const auto writers = owners(a, base_cols, w), readers = owners(b, cols, w);
                 for (int64_t col = 0; col < cols; ++col)
                   ASSERT_EQ(readers[size_t(col)], writers[size_t(col / width * step + col % width)])
-                      << w << " workers, " << groups << " groups of " << width << " in steps of " << step << " of " << base_cols;
+                      << w << " workers, " << groups << " groups of " << width << " in steps of " << step << " of "
+                      << base_cols;
               }
           }
   EXPECT_GT(n_free, 50u);

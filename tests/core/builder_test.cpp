@@ -1,10 +1,10 @@
 // Every refusal of the builder, by what it says.
-#include "fakes.hpp"
-
-#include "plugin/message.hpp"
-
 #include <gtest/gtest.h>
+
 #include <tenon/error.hpp>
+
+#include "fakes.hpp"
+#include "plugin/message.hpp"
 
 namespace tenon::graph {
 namespace {
@@ -83,7 +83,8 @@ TEST_F(BuilderTest, ListsAllMissingWeightsInOneMessage) {
   ErrorKind kind = {};
   const std::string text = fault(
       [&](const Builder& b) {
-        const int32_t x = b.norm(b.norm(b.embed(b.weight("table", 16, 8)), b.weight("lost.a", 1, 8)), b.weight("lost.b", 1, 8));
+        const int32_t x =
+            b.norm(b.norm(b.embed(b.weight("table", 16, 8)), b.weight("lost.a", 1, 8)), b.weight("lost.b", 1, 8));
         finish(b, x);
       },
       &kind);
@@ -109,16 +110,19 @@ TEST_F(BuilderTest, AReshapedTensorKeepsItsSize) {
   const tenon_name_rule rule = {str("flat"), str("m"), TENON_TRANSFORM_RESHAPE, 0, 8, 4};
   rules_ = {rule};
   EXPECT_EQ(fault_at([&](const Builder& b, int32_t) { b.weight("flat", 8, 4); }), "");
-  expect_in(fault_at([&](const Builder& b, int32_t) { b.weight("flat", 4, 4); }), {"tensor m: shape [8, 4]", "expects [4, 4]"});
+  expect_in(fault_at([&](const Builder& b, int32_t) { b.weight("flat", 4, 4); }),
+            {"tensor m: shape [8, 4]", "expects [4, 4]"});
 }
 
 TEST_F(BuilderTest, WeightsNeedPositiveDimensions) {
-  for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{0, 8}, {-1, 8}, {16, 0}, {INT64_MAX, 8}, {16, INT64_MIN}})
+  for (const auto& [rows, cols] :
+       {std::pair<int64_t, int64_t>{0, 8}, {-1, 8}, {16, 0}, {INT64_MAX, 8}, {16, INT64_MIN}})
     expect_in(fault_at([&](const Builder& b, int32_t) { b.weight("odd", rows, cols); }), {"weight odd", "rows of"});
 }
 
 TEST_F(BuilderTest, AWeightIsTiedToADeclaredOne) {
-  expect_in(fault_at([&](const Builder& b, int32_t) { b.tied("absent", 16, 8, "later"); }), {"absent", "later", "not declared"});
+  expect_in(fault_at([&](const Builder& b, int32_t) { b.tied("absent", 16, 8, "later"); }),
+            {"absent", "later", "not declared"});
 }
 
 TEST_F(BuilderTest, ConstantsAreNamedOnceAndNotEmpty) {
@@ -129,7 +133,8 @@ TEST_F(BuilderTest, ConstantsAreNamedOnceAndNotEmpty) {
     return id;
   };
   EXPECT_EQ(fault_at([&](const Builder& b, int32_t x) { b.norm(x, constant(b, "ones", 1, 8)); }), "");
-  expect_in(fault_at([&](const Builder& b, int32_t) { constant(b, "c", 1, 8), constant(b, "c", 1, 8); }), {"c is declared twice"});
+  expect_in(fault_at([&](const Builder& b, int32_t) { constant(b, "c", 1, 8), constant(b, "c", 1, 8); }),
+            {"c is declared twice"});
   for (const auto& [rows, cols] : {std::pair<int64_t, int64_t>{0, 8}, {8, -1}, {INT64_MAX, 2}})
     expect_in(fault_at([&](const Builder& b, int32_t) { constant(b, "c", rows, cols); }), {"positive dimensions"});
 }
@@ -141,23 +146,32 @@ TEST_F(BuilderTest, LayersCountUp) {
 
 TEST_F(BuilderTest, AttributesHaveTheirSize) {
   tenon_norm_attr attr = {sizeof attr - 4, TENON_NORM_RMS, 1e-6f, 0};
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_NORM, &attr, {x}); }), {"norm", "12 bytes", "expected 16"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_NORM, nullptr, {x}); }), {"norm needs its attributes"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_NORM, &attr, {x}); }),
+            {"norm", "12 bytes", "expected 16"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_NORM, nullptr, {x}); }),
+            {"norm needs its attributes"});
 }
 
 TEST_F(BuilderTest, OpsAreThoseItServesWithTheirOperands) {
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(9999, nullptr, {x}); }), {"op 9999", "not served"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ROUTE, nullptr, {x}); }), {"route", "not served"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ROUTE, nullptr, {x}); }),
+            {"route", "not served"});
   const tenon_encode_attr encode = {sizeof encode, TENON_ENC_Q8_32};
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ENCODE, &encode, {x}); }), {"encode", "not served"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ADD, nullptr, {x}); }), {"add takes no 1 inputs"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ADD, nullptr, {x, x}, {}, {}, 2); }), {"gives 1 values, 2 asked"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ENCODE, &encode, {x}); }),
+            {"encode", "not served"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ADD, nullptr, {x}); }),
+            {"add takes no 1 inputs"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) {
+              b.op(TENON_OP_ADD, nullptr, {x, x}, {}, {}, 2);
+            }),
+            {"gives 1 values, 2 asked"});
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.linear(x, {}); }), {"linear takes no 1 inputs, 0 weights"});
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.add(x, 999); }), {"add: input 1 does not exist"});
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.add(x, -1); }), {"add: input 1 does not exist"});
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.linear(x, {77}); }), {"linear: weight 0 does not exist"});
   const tenon_attention_attr attention = {sizeof attention, 1, 1, 8, 8, 0, 1.0f, 0, 0, 0};
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ATTENTION, &attention, {x}, {}, {3}); }), {"store 0 does not exist"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ATTENTION, &attention, {x}, {}, {3}); }),
+            {"store 0 does not exist"});
 }
 
 TEST_F(BuilderTest, TypesMustFit) {
@@ -165,15 +179,22 @@ TEST_F(BuilderTest, TypesMustFit) {
             {"m", "has 8 columns, its input 4"});
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.add(x, b.view(x, 0, 4)); }), {"add", "8 and 4 columns"});
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.add(x, b.select(x)); }), {"add", "different rows"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.norm(x, b.weight("w", 1, 8), 4); }), {"w has 8 entries, expected 4"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.norm(x, b.weight("w", 1, 8), 4); }),
+            {"w has 8 entries, expected 4"});
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.norm(x, -1, 3); }), {"norm", "8 columns", "group 3"});
   expect_in(fault_at([&](const Builder& b, int32_t) { b.norm(b.tokens(), -1); }), {"input 0 is not f32"});
   const tenon_embed_attr embed = {sizeof embed, 1.0f};
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_EMBED, &embed, {x}, {b.weight("table", 16, 8)}); }), {"token ids"});
+  expect_in(
+      fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_EMBED, &embed, {x}, {b.weight("table", 16, 8)}); }),
+      {"token ids"});
   const tenon_gate_attr gate = {sizeof gate, TENON_ACT_SILU, 4, 0};
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_GATE, &gate, {x, x}); }), {"8 gates of 4 columns", "8 columns"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) {
+              b.op(TENON_OP_GATE, &gate, {x, x});
+            }),
+            {"8 gates of 4 columns", "8 columns"});
   const tenon_rope_attr rope = {sizeof rope, TENON_ROPE_HALF, 8, 10, {}, 1.0f, 0};
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ROPE, &rope, {x}, {b.weight("w", 1, 8)}); }), {"10 rotary columns"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ROPE, &rope, {x}, {b.weight("w", 1, 8)}); }),
+            {"10 rotary columns"});
 }
 
 TEST_F(BuilderTest, StoresMustFitTheirOps) {
@@ -186,23 +207,33 @@ TEST_F(BuilderTest, StoresMustFitTheirOps) {
               const int32_t s = paged(b);
               b.op(TENON_OP_KV_WRITE, &write, {x, x}, {}, {s}, 0);
               b.op(TENON_OP_ATTENTION, &attention, {x}, {}, {s});
-            }), "");
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_KV_WRITE, &write, {x, x}, {}, {b.store(TENON_STORE_PAGED, 2, 4, 8)}, 0); }),
+            }),
+            "");
+  expect_in(fault_at([&](const Builder& b, int32_t x) {
+              b.op(TENON_OP_KV_WRITE, &write, {x, x}, {}, {b.store(TENON_STORE_PAGED, 2, 4, 8)}, 0);
+            }),
             {"k and v have 8 and 8 columns, the store 4 and 8"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_KV_WRITE, &write, {x, x}, {}, {b.store(TENON_STORE_CONV, 0, 8, 3)}, 0); }),
+  expect_in(fault_at([&](const Builder& b, int32_t x) {
+              b.op(TENON_OP_KV_WRITE, &write, {x, x}, {}, {b.store(TENON_STORE_CONV, 0, 8, 3)}, 0);
+            }),
             {"needs a paged store"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ATTENTION, &attention, {x}, {}, {b.store(TENON_STORE_PAGED, 1, 8, 8)}); }),
+  expect_in(fault_at([&](const Builder& b, int32_t x) {
+              b.op(TENON_OP_ATTENTION, &attention, {x}, {}, {b.store(TENON_STORE_PAGED, 1, 8, 8)});
+            }),
             {"do not fit the store"});
   // Keys before the store's window may be gone.
-  EXPECT_EQ(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ATTENTION, &narrow, {x}, {}, {paged(b, 32)}); }), "");
+  EXPECT_EQ(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ATTENTION, &narrow, {x}, {}, {paged(b, 32)}); }),
+            "");
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ATTENTION, &wide, {x}, {}, {paged(b, 32)}); }),
             {"window of 33", "keeps 32 tokens"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ATTENTION, &attention, {x}, {}, {paged(b, 32)}); }),
-            {"window of 0", "keeps 32 tokens"});
+  expect_in(
+      fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ATTENTION, &attention, {x}, {}, {paged(b, 32)}); }),
+      {"window of 0", "keeps 32 tokens"});
 }
 
 TEST_F(BuilderTest, StoresAreOfAKnownKindAndSize) {
-  expect_in(fault_at([&](const Builder& b, int32_t) { b.store(TENON_STORE_LATENT, 1, 8, 8); }), {"store kind 2", "not served"});
+  expect_in(fault_at([&](const Builder& b, int32_t) { b.store(TENON_STORE_LATENT, 1, 8, 8); }),
+            {"store kind 2", "not served"});
   expect_in(fault_at([&](const Builder& b, int32_t) { b.store(77, 1, 8, 8); }), {"store kind 77"});
   expect_in(fault_at([&](const Builder& b, int32_t) { b.store(TENON_STORE_PAGED, 1, 0, 8); }), {"positive widths"});
   expect_in(fault_at([&](const Builder& b, int32_t) { b.store(TENON_STORE_PAGED, 1, 8, 8, -1); }), {"positive widths"});
@@ -211,7 +242,8 @@ TEST_F(BuilderTest, StoresAreOfAKnownKindAndSize) {
   expect_in(fault_at([&](const Builder& b, int32_t) {
               const int32_t id = b.table->store(b.table->self, &alias);
               throw core_test::BuildFailure{id < 0 ? -id : TENON_INTERNAL};
-            }), {"store alias 5 does not exist"});
+            }),
+            {"store alias 5 does not exist"});
 }
 
 TEST_F(BuilderTest, ViewsLieInsideAPlainValue) {
@@ -239,7 +271,8 @@ TEST_F(BuilderTest, ViewsLieInsideAPlainValue) {
 }
 
 TEST_F(BuilderTest, TapsAreNamedOnceAndOfStoredValues) {
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.tap(x, "hidden.0"), b.tap(x, "hidden.0"); }), {"hidden.0", "twice"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.tap(x, "hidden.0"), b.tap(x, "hidden.0"); }),
+            {"hidden.0", "twice"});
   expect_in(fault_at([&](const Builder& b, int32_t) { b.tap(1234, "hidden.0"); }), {"tap of value 1234"});
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.tap(b.view(x, 0, 4), "hidden.0"); }), {"hidden.0", "view"});
 }
@@ -252,7 +285,9 @@ TEST_F(BuilderTest, LogitsStandAtTheEnd) {
   expect_in(fault_at([&](const Builder& b, int32_t) { b.logits(-3); }), {"does not exist"});
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.logits(b.view(b.select(x), 0, 4)); }), {"logits of a view"});
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.logits(b.select(x), -1.0f); }), {"softcap"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.logits(b.select(x), std::numeric_limits<float>::infinity()); }), {"softcap"});
+  expect_in(
+      fault_at([&](const Builder& b, int32_t x) { b.logits(b.select(x), std::numeric_limits<float>::infinity()); }),
+      {"softcap"});
 }
 
 TEST_F(BuilderTest, OnlyTokensComeIn) {
@@ -260,15 +295,19 @@ TEST_F(BuilderTest, OnlyTokensComeIn) {
     expect_in(fault_at([&](const Builder& b, int32_t) {
                 const int32_t id = b.table->input(b.table->self, what);
                 if (id < 0) throw core_test::BuildFailure{-id};
-              }), {"input", "not served"});
+              }),
+              {"input", "not served"});
 }
 
 TEST_F(BuilderTest, AnArchitecturesOwnFailureKeepsItsMessage) {
   ErrorKind kind = {};
-  expect_in(fault([&](const Builder&) {
-              plugin::set_message(TENON_CORRUPT, "key x.y: expected 3, found 4");
-              throw core_test::BuildFailure{TENON_CORRUPT};
-            }, &kind), {"fakearch", "key x.y: expected 3, found 4"});
+  expect_in(fault(
+                [&](const Builder&) {
+                  plugin::set_message(TENON_CORRUPT, "key x.y: expected 3, found 4");
+                  throw core_test::BuildFailure{TENON_CORRUPT};
+                },
+                &kind),
+            {"fakearch", "key x.y: expected 3, found 4"});
   EXPECT_EQ(kind, ErrorKind::kFile);
 }
 

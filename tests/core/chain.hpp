@@ -1,10 +1,10 @@
 // chain.hpp: nodes with plans, put together by hand for barriers and arenas.
 #pragma once
 
-#include "program/select.hpp"
-
 #include <memory>
 #include <vector>
+
+#include "program/select.hpp"
 
 namespace tenon::core_test {
 
@@ -34,14 +34,16 @@ struct Chain {
                            std::vector<int32_t> stores = {}) {
     auto one = std::make_unique<program::Selected>();
     one->node.op = op, one->node.in = std::move(in), one->node.store = std::move(stores);
-    const uint32_t domain = op == TENON_OP_SELECT_ROWS || reads_outputs(one->node) ? TENON_DOMAIN_OUTPUT_ROWS : TENON_DOMAIN_TOKENS;
+    const uint32_t domain =
+        op == TENON_OP_SELECT_ROWS || reads_outputs(one->node) ? TENON_DOMAIN_OUTPUT_ROWS : TENON_DOMAIN_TOKENS;
     for (int64_t cols : out_cols) one->node.out.push_back(value(cols, domain));
     const std::vector<int32_t> out = one->node.out;
     selection.nodes.push_back(std::move(one));
     plans.push_back(plan);
     return out;
   }
-  int32_t op(uint32_t op, const tenon_plan& plan, std::vector<int32_t> in, int64_t cols, std::vector<int32_t> stores = {}) {
+  int32_t op(uint32_t op, const tenon_plan& plan, std::vector<int32_t> in, int64_t cols,
+             std::vector<int32_t> stores = {}) {
     return ops(op, plan, std::move(in), {cols}, std::move(stores))[0];
   }
   int32_t composite(std::vector<uint32_t> parts, const tenon_plan& plan, std::vector<int32_t> in, int64_t cols) {

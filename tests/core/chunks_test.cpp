@@ -61,7 +61,8 @@ TEST(ChunksTest, CutsOfACapLieAmongThoseOfASmallerOne) {
       const auto finest = cuts_of(begin, plan_chunks(begin, n, kGrid));
       for (int64_t cap : {128, 256, 512}) {
         const auto coarse = cuts_of(begin, plan_chunks(begin, n, cap));
-        ASSERT_TRUE(std::includes(finest.begin(), finest.end(), coarse.begin(), coarse.end())) << begin << " " << n << " " << cap;
+        ASSERT_TRUE(std::includes(finest.begin(), finest.end(), coarse.begin(), coarse.end()))
+            << begin << " " << n << " " << cap;
       }
     }
 }

@@ -1,11 +1,11 @@
 #include "graph/composite.hpp"
 
-#include "fakes.hpp"
-
 #include <gtest/gtest.h>
 
 #include <set>
 #include <stdexcept>
+
+#include "fakes.hpp"
 
 namespace tenon::graph {
 namespace {
@@ -60,7 +60,8 @@ TEST(CompositeTextTest, SaysWhatIsWrong) {
       {"n = mul(a, x); a = add(x, x) -> n", "\"a\" is used before it is given"},
       {"a = add(x, r)); n = norm(a) -> n", "is no"},
   };
-  for (const auto& [text, expected] : cases) EXPECT_NE(fault_of(text).find(expected), std::string::npos) << text << ": " << fault_of(text);
+  for (const auto& [text, expected] : cases)
+    EXPECT_NE(fault_of(text).find(expected), std::string::npos) << text << ": " << fault_of(text);
 }
 
 TEST(CompositeTextTest, HoldsAgainstAnyBytes) {
@@ -80,7 +81,9 @@ TEST(CompositeTextTest, HoldsAgainstAnyBytes) {
 }
 
 bool keeps_nothing(const void*, int32_t) { return false; }
-bool keeps_listed(const void* context, int32_t value) { return static_cast<const std::set<int32_t>*>(context)->contains(value); }
+bool keeps_listed(const void* context, int32_t value) {
+  return static_cast<const std::set<int32_t>*>(context)->contains(value);
+}
 
 class MatcherTest : public ::testing::Test {
  protected:
@@ -102,7 +105,9 @@ class MatcherTest : public ::testing::Test {
   std::optional<Match> find(std::string_view text, const std::set<int32_t>& kept = {}) const {
     const Pattern pattern = parse_pattern(text);
     for (size_t i = 0; i < graph_.nodes.size(); ++i)
-      if (auto match = match_pattern(pattern, graph_.nodes, i, graph_, kept.empty() ? keeps_nothing : keeps_listed, &kept)) return match;
+      if (auto match =
+              match_pattern(pattern, graph_.nodes, i, graph_, kept.empty() ? keeps_nothing : keeps_listed, &kept))
+        return match;
     return std::nullopt;
   }
   FakeSource source_;

@@ -1,13 +1,13 @@
 #include "fakes.hpp"
 
-#include "plugin/core_dtypes.hpp"
-#include "plugin/message.hpp"
-
 #include <atomic>
 #include <barrier>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+
+#include "plugin/core_dtypes.hpp"
+#include "plugin/message.hpp"
 
 namespace tenon::core_test {
 namespace {
@@ -32,7 +32,8 @@ FakeDevice::FakeDevice(bool spmd) {
   backend_.self = this;
   backend_.alloc = [](void* self, uint32_t, uint32_t, uint64_t bytes, uint64_t align, tenon_addr* out) noexcept {
     FakeDevice& device = *static_cast<FakeDevice*>(self);
-    if (device.used_ > device.limit_bytes || bytes > device.limit_bytes - device.used_) return plugin::set_message(TENON_OUT_OF_MEMORY, "the fake is full");
+    if (device.used_ > device.limit_bytes || bytes > device.limit_bytes - device.used_)
+      return plugin::set_message(TENON_OUT_OF_MEMORY, "the fake is full");
     const uint64_t step = std::max<uint64_t>(align, 64);
     void* block = std::aligned_alloc(step, (bytes + step - 1) / step * step);
     std::memset(block, 0, bytes);
@@ -46,10 +47,11 @@ FakeDevice::FakeDevice(bool spmd) {
     device.sizes_.erase(address);
     std::free(reinterpret_cast<void*>(address));
   };
-  backend_.copy = [](void*, void*, uint32_t, tenon_addr dst, uint32_t, tenon_addr src, uint64_t row_bytes, uint64_t rows,
-                     uint64_t dst_step, uint64_t src_step) noexcept {
+  backend_.copy = [](void*, void*, uint32_t, tenon_addr dst, uint32_t, tenon_addr src, uint64_t row_bytes,
+                     uint64_t rows, uint64_t dst_step, uint64_t src_step) noexcept {
     for (uint64_t r = 0; r < rows; ++r)
-      std::memcpy(reinterpret_cast<void*>(dst + r * dst_step), reinterpret_cast<const void*>(src + r * src_step), row_bytes);
+      std::memcpy(reinterpret_cast<void*>(dst + r * dst_step), reinterpret_cast<const void*>(src + r * src_step),
+                  row_bytes);
     return int32_t(TENON_OK);
   };
   if (spmd) backend_.flags |= TENON_BACKEND_SPMD;
@@ -60,7 +62,9 @@ FakeDevice::FakeDevice(bool spmd) {
       tenon_exec exec = {};
       exec.struct_size = sizeof exec, exec.worker = worker, exec.n_workers = workers, exec.team = &barrier;
       exec.barrier = [](void* team) noexcept { static_cast<std::barrier<>*>(team)->arrive_and_wait(); };
-      exec.claim = [](void* counter, int64_t n) noexcept { return static_cast<std::atomic<int64_t>*>(counter)->fetch_add(n); };
+      exec.claim = [](void* counter, int64_t n) noexcept {
+        return static_cast<std::atomic<int64_t>*>(counter)->fetch_add(n);
+      };
       body(arg, &exec);
     };
     for (uint32_t w = 1; w < workers; ++w) threads.emplace_back(work, w);
@@ -77,9 +81,11 @@ FakeDevice::FakeDevice(bool spmd) {
 FakeKernel::FakeKernel(std::string name_, std::string pattern_, Accept accept_)
     : name(std::move(name_)), pattern(std::move(pattern_)), class_name("class." + name), accept(std::move(accept_)) {
   table.struct_size = sizeof table, table.phases = TENON_PHASE_DECODE | TENON_PHASE_PREFILL;
-  table.name = str(name), table.backend = str("fake"), table.pattern = str(pattern), table.numeric_class = str(class_name);
+  table.name = str(name), table.backend = str("fake"), table.pattern = str(pattern),
+  table.numeric_class = str(class_name);
   table.self = this;
-  table.accept = [](const tenon_kernel* kernel, const tenon_node* node, const tenon_device*, tenon_offer* offer) noexcept {
+  table.accept = [](const tenon_kernel* kernel, const tenon_node* node, const tenon_device*,
+                    tenon_offer* offer) noexcept {
     if (!of(kernel).accept) return int32_t(TENON_OK);
     const char* reason = of(kernel).accept(*node, *offer);
     if (!reason) return int32_t(TENON_OK);
@@ -94,7 +100,8 @@ FakeKernel::FakeKernel(std::string name_, std::string pattern_, Accept accept_)
       pack->bytes = uint64_t(pack->rows) * 64, pack->align = 64, pack->tail_pad = 0;
     } else {
       ++self.n_pack_slices;
-      std::memset(reinterpret_cast<void*>(pack->dst + uint64_t(pack->row0) * 64), int(pack->layout), uint64_t(pack->rows) * 64);
+      std::memset(reinterpret_cast<void*>(pack->dst + uint64_t(pack->row0) * 64), int(pack->layout),
+                  uint64_t(pack->rows) * 64);
     }
     return int32_t(TENON_OK);
   };
@@ -148,7 +155,8 @@ int32_t Builder::tied(std::string_view name, int64_t rows, int64_t cols, std::st
   decl.struct_size = sizeof decl, decl.name = str(name), decl.rows = rows, decl.cols = cols, decl.tied_to = str(to);
   return need_id(table->weight(table->self, &decl));
 }
-int32_t Builder::store(uint32_t kind, uint32_t heads, int64_t cols_k, int64_t cols_v, int32_t window, int64_t tape_cols) const {
+int32_t Builder::store(uint32_t kind, uint32_t heads, int64_t cols_k, int64_t cols_v, int32_t window,
+                       int64_t tape_cols) const {
   tenon_store_decl decl = {};
   decl.struct_size = sizeof decl, decl.kind = kind, decl.heads = heads, decl.cols_k = cols_k, decl.cols_v = cols_v;
   decl.window = window, decl.tape_cols = tape_cols, decl.alias = -1;
@@ -185,7 +193,9 @@ int32_t Builder::glu(int32_t gate, int32_t up) const {
 int32_t Builder::select(int32_t x) const { return op(TENON_OP_SELECT_ROWS, nullptr, {x})[0]; }
 void Builder::layer(uint32_t index) const { need_id(table->layer(table->self, index)); }
 void Builder::tap(int32_t value, std::string_view name) const { need(table->tap(table->self, value, str(name))); }
-void Builder::logits(int32_t value, float softcap) const { need(table->logits(table->self, value, softcap, nullptr, 0)); }
+void Builder::logits(int32_t value, float softcap) const {
+  need(table->logits(table->self, value, softcap, nullptr, 0));
+}
 
 graph::Graph build(const graph::NameMap& names, const std::function<void(const Builder&)>& body) {
   tenon_architecture architecture = {};

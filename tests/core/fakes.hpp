@@ -1,12 +1,6 @@
-// fakes.hpp: a device, kernels, a model file and an architecture that live in the test, for the parts between file and steps.
+// fakes.hpp: a device, kernels, a model file and an architecture that live in the test, for the parts between file and
+// steps.
 #pragma once
-
-#include "graph/builder.hpp"
-#include "graph/graph.hpp"
-#include "graph/names.hpp"
-#include "plugin/registry.hpp"
-#include "program/device.hpp"
-#include "source/model_source.hpp"
 
 #include <tenon/abi.h>
 
@@ -18,13 +12,20 @@
 #include <string>
 #include <vector>
 
+#include "graph/builder.hpp"
+#include "graph/graph.hpp"
+#include "graph/names.hpp"
+#include "plugin/registry.hpp"
+#include "program/device.hpp"
+#include "source/model_source.hpp"
+
 namespace tenon::core_test {
 
 inline tenon_str str(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string_view view(tenon_str text) { return {text.data, size_t(text.size)}; }
 
-// A backend "fake" over host memory with one device, which has the feature "fast". Memory can be limited. With `spmd` it has
-// a team of threads.
+// A backend "fake" over host memory with one device, which has the feature "fast". Memory can be limited. With `spmd`
+// it has a team of threads.
 class FakeDevice {
  public:
   explicit FakeDevice(bool spmd = false);
@@ -113,7 +114,8 @@ class Builder {
   explicit Builder(const tenon_builder* table) : table(table) {}
   int32_t weight(std::string_view name, int64_t rows, int64_t cols) const;
   int32_t tied(std::string_view name, int64_t rows, int64_t cols, std::string_view to) const;
-  int32_t store(uint32_t kind, uint32_t heads, int64_t cols_k, int64_t cols_v, int32_t window = 0, int64_t tape_cols = 0) const;
+  int32_t store(uint32_t kind, uint32_t heads, int64_t cols_k, int64_t cols_v, int32_t window = 0,
+                int64_t tape_cols = 0) const;
   int32_t tokens() const;
   int32_t view(int32_t value, int64_t col0, int64_t cols, int64_t groups = 1, int64_t step = 0) const;
   std::vector<int32_t> op(uint32_t op, const void* attr, std::vector<int32_t> in, std::vector<int32_t> weights = {},

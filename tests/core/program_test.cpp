@@ -1,12 +1,7 @@
 // Programs of made-up kernels on a team of threads: what they compute must not depend on how they are divided.
 #include "program/program.hpp"
 
-#include "fakes.hpp"
-
-#include "plugin/message.hpp"
-
 #include <gtest/gtest.h>
-#include <tenon/error.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -15,7 +10,11 @@
 #include <mutex>
 #include <random>
 #include <set>
+#include <tenon/error.hpp>
 #include <thread>
+
+#include "fakes.hpp"
+#include "plugin/message.hpp"
 
 namespace tenon::program {
 namespace {
@@ -39,7 +38,9 @@ std::atomic<bool> delays = false;
 std::mutex failing_mutex;
 std::string failing_node;
 
-const float* row_of(const tenon_view& v, int64_t r) { return reinterpret_cast<const float*>(v.data + uint64_t(r * v.row_bytes)); }
+const float* row_of(const tenon_view& v, int64_t r) {
+  return reinterpret_cast<const float*>(v.data + uint64_t(r * v.row_bytes));
+}
 float get(const tenon_view& v, int64_t r, int64_t c) {
   const int64_t width = v.cols / v.groups;
   return reinterpret_cast<const float*>(v.data + uint64_t(r * v.row_bytes + c / width * v.group_bytes))[c % width];
@@ -49,25 +50,32 @@ float get(const tenon_view& v, int64_t r, int64_t c) {
 float element(uint32_t op, const tenon_args& args, uint32_t output, int64_t r, int64_t c) {
   const auto wrap = [](float x) { return std::isfinite(x) ? std::fmod(x, 251.0f) : x; };
   switch (op) {
-    case TENON_OP_EMBED: return float((reinterpret_cast<const int32_t*>(args.in[0].data)[r] * 7 + c) % 31);
-    case TENON_OP_ADD: return wrap(get(args.in[0], r, c) + 3 * get(args.in[1], r, c));
-    case TENON_OP_SCALE: return wrap(get(args.in[0], r, c) * 2 + 1);
-    case TENON_OP_SELECT_ROWS: return get(args.in[0], reinterpret_cast<const int32_t*>(args.step->out_row)[r], c);
-    default: break;
+    case TENON_OP_EMBED:
+      return float((reinterpret_cast<const int32_t*>(args.in[0].data)[r] * 7 + c) % 31);
+    case TENON_OP_ADD:
+      return wrap(get(args.in[0], r, c) + 3 * get(args.in[1], r, c));
+    case TENON_OP_SCALE:
+      return wrap(get(args.in[0], r, c) * 2 + 1);
+    case TENON_OP_SELECT_ROWS:
+      return get(args.in[0], reinterpret_cast<const int32_t*>(args.step->out_row)[r], c);
+    default:
+      break;
   }
   float sum = float(output + c);
   for (int64_t i = 0; i < args.in[0].cols; ++i) sum += get(args.in[0], r, i) * float((i + c) % 5);
   return wrap(sum);
 }
 
-tenon_status plan_any(const tenon_kernel*, const tenon_node* node, uint32_t, int64_t, uint32_t, tenon_plan* plan) noexcept {
+tenon_status plan_any(const tenon_kernel*, const tenon_node* node, uint32_t, int64_t, uint32_t,
+                      tenon_plan* plan) noexcept {
   divide(*node, *plan);
   plan->impl = new Divided{node->op, *plan};
   return TENON_OK;
 }
 void drop_any(const tenon_kernel*, tenon_plan* plan) noexcept { delete static_cast<Divided*>(plan->impl); }
 
-tenon_status launch_any(const tenon_kernel* kernel, const tenon_plan* plan, const tenon_args* args, const tenon_exec* exec) noexcept {
+tenon_status launch_any(const tenon_kernel* kernel, const tenon_plan* plan, const tenon_args* args,
+                        const tenon_exec* exec) noexcept {
   {
     const std::lock_guard lock(failing_mutex);
     if (!failing_node.empty() && core_test::view(kernel->name) == failing_node && exec->worker == 0)
@@ -82,7 +90,8 @@ tenon_status launch_any(const tenon_kernel* kernel, const tenon_plan* plan, cons
     if (plan->partition == TENON_PART_ROWS) r0 = TENON_SHARE(args->rows, w, n), r1 = TENON_SHARE(args->rows, w + 1, n);
     if (plan->partition == TENON_PART_OUT_COLS) {
       const int64_t units = (out.cols + plan->unit_cols - 1) / plan->unit_cols;
-      c0 = TENON_SHARE(units, w, n) * plan->unit_cols, c1 = std::min(out.cols, TENON_SHARE(units, w + 1, n) * plan->unit_cols);
+      c0 = TENON_SHARE(units, w, n) * plan->unit_cols,
+      c1 = std::min(out.cols, TENON_SHARE(units, w + 1, n) * plan->unit_cols);
     }
     if (plan->partition == TENON_PART_HEADS) {
       const int64_t width = out.cols / plan->n_units;
@@ -122,13 +131,18 @@ class ProgramTest : public ::testing::Test {
     failing_node.clear(), delays = false;
     divide = [](const tenon_node&, tenon_plan& plan) { plan.partition = TENON_PART_ONE; };
   }
-  static std::string weight_name(int64_t in, int64_t out) { return "m" + std::to_string(in) + "." + std::to_string(out); }
+  static std::string weight_name(int64_t in, int64_t out) {
+    return "m" + std::to_string(in) + "." + std::to_string(out);
+  }
 
   void make(const std::function<int32_t(const Builder&, int32_t)>& body) {
     names_ = std::make_unique<graph::NameMap>(source_, std::span<const tenon_name_rule>());
-    graph_ = core_test::build(*names_, [&](const Builder& b) { b.logits(body(b, b.embed(b.weight("table", 64, 32)))); });
+    graph_ =
+        core_test::build(*names_, [&](const Builder& b) { b.logits(body(b, b.embed(b.weight("table", 64, 32)))); });
   }
-  static int32_t linear(const Builder& b, int32_t x, int64_t in, int64_t out) { return b.linear(x, {b.weight(weight_name(in, out), out, in)})[0]; }
+  static int32_t linear(const Builder& b, int32_t x, int64_t in, int64_t out) {
+    return b.linear(x, {b.weight(weight_name(in, out), out, in)})[0];
+  }
   static int32_t scale(const Builder& b, int32_t x) {
     const tenon_scale_attr attr = {sizeof attr, 2.0f};
     return b.op(TENON_OP_SCALE, &attr, {x})[0];
@@ -142,7 +156,8 @@ class ProgramTest : public ::testing::Test {
     std::unique_ptr<Program> program;
     Program* operator->() const { return program.get(); }
   };
-  Compiled compile(FakeDevice& device, uint32_t n_workers, uint32_t rows = kRows, uint32_t outputs = 4, bool keep_taps = false) {
+  Compiled compile(FakeDevice& device, uint32_t n_workers, uint32_t rows = kRows, uint32_t outputs = 4,
+                   bool keep_taps = false) {
     Compiled out;
     out.registry = std::make_unique<plugin::Registry>(kernels_.registry());
     out.weights = std::make_unique<WeightSet>(graph_, *names_, *out.registry, device.device());
@@ -150,9 +165,10 @@ class ProgramTest : public ::testing::Test {
     out.step = std::make_unique<StepRecord>(device.device(), StepLimits{rows, 2, outputs, 0, 1});
     for (uint32_t r = 0; r < rows; ++r) out.step->host(StepRecord::kToken)[r] = int32_t(r * 5 % 64);
     ProgramOptions options;
-    options.max_rows = rows, options.max_outputs = outputs, options.n_workers = n_workers, options.keep_taps = keep_taps;
-    out.program = std::make_unique<Program>(std::move(selection), device.device(), *out.weights, std::vector<tenon_store>{},
-                                            out.step->table(), options);
+    options.max_rows = rows, options.max_outputs = outputs, options.n_workers = n_workers,
+    options.keep_taps = keep_taps;
+    out.program = std::make_unique<Program>(std::move(selection), device.device(), *out.weights,
+                                            std::vector<tenon_store>{}, out.step->table(), options);
     return out;
   }
   // Logits of all rows, the tail run in slices.
@@ -201,7 +217,8 @@ TEST_F(ProgramTest, AnyDivisionOfAnyProgramComputesTheSame) {
             if (a == c) {
               list.push_back({linear(b, x.id, x.cols, a), a});
             } else {
-              const auto two = b.linear(x.id, {b.weight(weight_name(x.cols, a), a, x.cols), b.weight(weight_name(x.cols, c), c, x.cols)});
+              const auto two = b.linear(
+                  x.id, {b.weight(weight_name(x.cols, a), a, x.cols), b.weight(weight_name(x.cols, c), c, x.cols)});
               list.push_back({two[0], a}), list.push_back({two[1], c});
             }
           } else if (dice == 1 && x.cols == 64) {
@@ -227,11 +244,13 @@ TEST_F(ProgramTest, AnyDivisionOfAnyProgramComputesTheSame) {
     FakeDevice lone(false);
     divide = [](const tenon_node&, tenon_plan& plan) { plan.partition = TENON_PART_ONE; };
     const std::vector<float> expected = run(compile(lone, 1));
-    ASSERT_TRUE(std::all_of(expected.begin(), expected.end(), [](float v) { return std::isfinite(v); })) << "seed " << seed;
+    ASSERT_TRUE(std::all_of(expected.begin(), expected.end(), [](float v) { return std::isfinite(v); }))
+        << "seed " << seed;
     for (const uint32_t n_workers : {2u, 3u, 5u}) {
       FakeDevice team(true);
       divide = [&](const tenon_node& node, tenon_plan& plan) {
-        const uint32_t ways[] = {TENON_PART_ONE, TENON_PART_OUT_COLS, TENON_PART_ROWS, TENON_PART_HEADS, TENON_PART_REPLICATE, TENON_PART_CLAIM};
+        const uint32_t ways[] = {TENON_PART_ONE,   TENON_PART_OUT_COLS,  TENON_PART_ROWS,
+                                 TENON_PART_HEADS, TENON_PART_REPLICATE, TENON_PART_CLAIM};
         plan.partition = ways[random() % (node.n_out > 1 ? 5 : 6)];  // a claimed node has one counter, for one output
         plan.unit_cols = 4 << random() % 3, plan.n_units = 1 << random() % 4;
         if (random() % 4 == 0) plan.workspace = 64 + random() % 300;
@@ -240,7 +259,8 @@ TEST_F(ProgramTest, AnyDivisionOfAnyProgramComputesTheSame) {
       n_barriers += program->n_barriers(), n_launches += program->n_launches();
       for (const bool slow : {false, true}) {
         delays = slow;
-        ASSERT_EQ(run(program), expected) << "seed " << seed << ", " << n_workers << " workers\n" << program->describe();
+        ASSERT_EQ(run(program), expected) << "seed " << seed << ", " << n_workers << " workers\n"
+                                          << program->describe();
       }
     }
     delays = false;
@@ -253,7 +273,8 @@ TEST_F(ProgramTest, WideBatchesAreSlicedForKernelsThatWantIt) {
   FakeDevice lone(false), team(true);
   const std::vector<float> expected = run(compile(lone, 1));
   by_op_["add"]->table.max_rows = 4;
-  for (const uint32_t partition : {TENON_PART_ONE, TENON_PART_OUT_COLS, TENON_PART_ROWS, TENON_PART_HEADS, TENON_PART_REPLICATE, TENON_PART_CLAIM}) {
+  for (const uint32_t partition : {TENON_PART_ONE, TENON_PART_OUT_COLS, TENON_PART_ROWS, TENON_PART_HEADS,
+                                   TENON_PART_REPLICATE, TENON_PART_CLAIM}) {
     divide = [&](const tenon_node& node, tenon_plan& plan) {
       plan.partition = node.op == TENON_OP_ADD || partition != TENON_PART_CLAIM ? partition : uint32_t(TENON_PART_ROWS);
       plan.unit_cols = 8, plan.n_units = 4, plan.workspace = 64;
@@ -276,7 +297,8 @@ TEST_F(ProgramTest, AKernelThatFailsEndsTheRunWithItsName) {
     FAIL() << "the failure went unnoticed";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kRuntime);
-    for (const char* part : {"scale", "k.scale", "made to fail"}) EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    for (const char* part : {"scale", "k.scale", "made to fail"})
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
   }
   failing_node.clear();
   EXPECT_EQ(run(program), good) << "the next run is as good as new";
@@ -300,7 +322,8 @@ TEST_F(ProgramTest, TappedValuesSurviveWhereTheyAreKept) {
   std::vector<float> row(32);
   for (uint32_t r = 0; r < kRows; ++r) {
     keeping->read_row(tapped, r, row.data());
-    for (int c = 0; c < 32; ++c) ASSERT_EQ(row[size_t(c)], float((int(r * 5 % 64) * 7 + c) % 31 * 2 + 1)) << r << " " << c;
+    for (int c = 0; c < 32; ++c)
+      ASSERT_EQ(row[size_t(c)], float((int(r * 5 % 64) * 7 + c) % 31 * 2 + 1)) << r << " " << c;
   }
 }
 

@@ -1,12 +1,12 @@
 // Kernel choice with kernels and files made up by the test.
 #include "program/select.hpp"
 
-#include "fakes.hpp"
-
 #include <gtest/gtest.h>
-#include <tenon/error.hpp>
 
 #include <algorithm>
+#include <tenon/error.hpp>
+
+#include "fakes.hpp"
 
 namespace tenon::program {
 namespace {
@@ -63,12 +63,15 @@ class SelectTest : public ::testing::Test {
     });
   }
   void make_chain(bool tied = false) {
-    make([](const Builder& b, int32_t x) { return b.linear(b.norm(x, b.weight("norm", 1, 32)), {b.weight("a", 32, 32)})[0]; }, 0, tied);
+    make([](const Builder& b,
+            int32_t x) { return b.linear(b.norm(x, b.weight("norm", 1, 32)), {b.weight("a", 32, 32)})[0]; },
+         0, tied);
   }
   Selection& select(bool reversed = false) {
     registry_ = std::make_unique<plugin::Registry>(kernels_.registry(reversed));
     weights_ = std::make_unique<WeightSet>(graph_, *names_, *registry_, device_.device());
-    selection_ = std::make_unique<Selection>(select_kernels(graph_, *registry_, device_.device(), *weights_, {}, options_));
+    selection_ =
+        std::make_unique<Selection>(select_kernels(graph_, *registry_, device_.device(), *weights_, {}, options_));
     return *selection_;
   }
   std::string kernel_of(std::string_view node, std::string_view op = "linear") const {
@@ -84,7 +87,8 @@ class SelectTest : public ::testing::Test {
     return "none";
   }
   size_t count(uint32_t op) const {
-    return size_t(std::count_if(selection_->nodes.begin(), selection_->nodes.end(), [&](const auto& n) { return n->node.op == op; }));
+    return size_t(std::count_if(selection_->nodes.begin(), selection_->nodes.end(),
+                                [&](const auto& n) { return n->node.op == op; }));
   }
   // Each node reads what earlier ones or the step gave, in the encoding its kernel asked for.
   void expect_sound() const {
@@ -93,7 +97,8 @@ class SelectTest : public ::testing::Test {
     for (const auto& one : selection_->nodes) {
       for (size_t i = 0; i < one->node.in.size(); ++i) {
         const int32_t v = one->node.in[i];
-        EXPECT_TRUE(there[size_t(selection_->graph.base_of(v))]) << one->node.name << " reads value " << v << " too early";
+        EXPECT_TRUE(there[size_t(selection_->graph.base_of(v))])
+            << one->node.name << " reads value " << v << " too early";
         EXPECT_EQ(selection_->graph.values[size_t(v)].encoding, one->offer.in_encoding[i]) << one->node.name;
         EXPECT_EQ(one->table->get()->in[i].encoding, one->offer.in_encoding[i]) << one->node.name;
       }
@@ -166,11 +171,18 @@ TEST_F(SelectTest, TheOrderOfRegistrationDecidesNothing) {
 TEST_F(SelectTest, RefusalsAreKeptWithTheirReasons) {
   kernels_.add("needy", "linear").feature("fast wide").priority(9);
   kernels_.add("able", "linear").feature("fast").priority(1);
-  kernels_.add("picky", "linear", [](const tenon_node&, tenon_offer&) { return "rows are no multiple of 7"; }).priority(9);
+  kernels_.add("picky", "linear", [](const tenon_node&, tenon_offer&) { return "rows are no multiple of 7"; })
+      .priority(9);
   kernels_.add("silent", "linear", [](const tenon_node&, tenon_offer&) { return ""; }).priority(9);
   kernels_.add("late", "linear").phases(TENON_PHASE_PREFILL).priority(9);
-  kernels_.add("emitting", "linear", [](const tenon_node&, tenon_offer& o) -> const char* { return o.out_encoding[0] = TENON_ENC_BF16, nullptr; }).priority(9);
-  kernels_.add("private", "linear", [](const tenon_node&, tenon_offer& o) -> const char* { return o.in_encoding[0] = 1234, nullptr; }).priority(9);
+  kernels_
+      .add("emitting", "linear",
+           [](const tenon_node&, tenon_offer& o) -> const char* { return o.out_encoding[0] = TENON_ENC_BF16, nullptr; })
+      .priority(9);
+  kernels_
+      .add("private", "linear",
+           [](const tenon_node&, tenon_offer& o) -> const char* { return o.in_encoding[0] = 1234, nullptr; })
+      .priority(9);
   make_chain();
   select();
   EXPECT_EQ(kernel_of("a"), "able");
@@ -193,8 +205,9 @@ TEST_F(SelectTest, WithoutAKernelEveryRefusalIsListed) {
     select();
     FAIL() << "a graph without a kernel for linear was accepted";
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kFile);
-    for (const char* part : {"a (linear)", "backend fake", "picky: not on Sundays", "plain.linear: forbidden by the user"})
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage) << "the user took one away";
+    for (const char* part :
+         {"a (linear)", "backend fake", "picky: not on Sundays", "plain.linear: forbidden by the user"})
       EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
   }
 }
@@ -241,10 +254,13 @@ TEST_F(SelectTest, ReadersOfAValueShareOneEncode) {
 
 TEST_F(SelectTest, EachEncodingOfAValueIsMadeOnce) {
   kernels_.add("q8", "linear", quantized(0, TENON_DTYPE_F32)).priority(9);
-  kernels_.add("bf16", "linear", [](const tenon_node& node, tenon_offer& o) -> const char* {
-    if (node.weight[0].dtype != TENON_DTYPE_F16) return "another dtype";
-    return o.in_encoding[0] = TENON_ENC_BF16, nullptr;
-  }).priority(9);
+  kernels_
+      .add("bf16", "linear",
+           [](const tenon_node& node, tenon_offer& o) -> const char* {
+             if (node.weight[0].dtype != TENON_DTYPE_F16) return "another dtype";
+             return o.in_encoding[0] = TENON_ENC_BF16, nullptr;
+           })
+      .priority(9);
   make([](const Builder& b, int32_t x) {
     const auto y = b.linear(x, {b.weight("a", 32, 32), b.weight("half", 32, 32)});
     const auto z = b.linear(x, {b.weight("half2", 32, 32), b.weight("c", 32, 32)});
@@ -270,14 +286,16 @@ TEST_F(SelectTest, ColumnsMustFitTheBlocksOfAnEncoding) {
 TEST_F(SelectTest, ALinearIsSplitByTheKernelThatWins) {
   kernels_.add("f16only", "linear", packing(0, TENON_DTYPE_F16)).priority(9);
   make([](const Builder& b, int32_t x) {
-    const auto y = b.linear(x, {b.weight("a", 32, 32), b.weight("half", 32, 32), b.weight("b", 32, 32), b.weight("half2", 32, 32)});
+    const auto y = b.linear(
+        x, {b.weight("a", 32, 32), b.weight("half", 32, 32), b.weight("b", 32, 32), b.weight("half2", 32, 32)});
     return b.add(b.add(y[0], y[1]), b.add(y[2], y[3]));
   });
   select();
   expect_sound();
   std::vector<std::pair<std::string, size_t>> parts;
   for (const auto& one : selection_->nodes)
-    if (one->node.op == TENON_OP_LINEAR && one->node.weight.size() > 1) parts.emplace_back(view(one->kernel->name), one->node.weight.size());
+    if (one->node.op == TENON_OP_LINEAR && one->node.weight.size() > 1)
+      parts.emplace_back(view(one->kernel->name), one->node.weight.size());
   EXPECT_EQ(parts, (std::vector<std::pair<std::string, size_t>>{{"plain.linear", 2}, {"f16only", 2}}));
   // Outputs go with their weights.
   for (const auto& one : selection_->nodes)
@@ -290,7 +308,10 @@ TEST_F(SelectTest, ALinearIsSplitByTheKernelThatWins) {
 }
 
 TEST_F(SelectTest, AKernelThatTakesOneWeightGetsThemSingly) {
-  kernels_.add("single", "linear", [](const tenon_node& node, tenon_offer&) { return node.n_weight > 1 ? "one weight at a time" : nullptr; }).priority(9);
+  kernels_
+      .add("single", "linear",
+           [](const tenon_node& node, tenon_offer&) { return node.n_weight > 1 ? "one weight at a time" : nullptr; })
+      .priority(9);
   make([](const Builder& b, int32_t x) {
     const auto y = b.linear(x, {b.weight("a", 32, 32), b.weight("b", 32, 32), b.weight("c", 32, 32)});
     return b.add(b.add(y[0], y[1]), y[2]);
@@ -304,10 +325,13 @@ TEST_F(SelectTest, AKernelThatTakesOneWeightGetsThemSingly) {
 
 TEST_F(SelectTest, ATiedTableIsPackedOnceAndGatheredPacked) {
   FakeKernel& linear = kernels_.add("pack.linear", "linear", packing(7)).priority(9);
-  FakeKernel& embed = kernels_.add("pack.embed", "embed", [](const tenon_node& node, tenon_offer& offer) -> const char* {
-    if (node.weight[0].layout != 7) return "reads layout 7";
-    return offer.pack_layout[0] = 7, nullptr;
-  }).priority(9);
+  FakeKernel& embed = kernels_
+                          .add("pack.embed", "embed",
+                               [](const tenon_node& node, tenon_offer& offer) -> const char* {
+                                 if (node.weight[0].layout != 7) return "reads layout 7";
+                                 return offer.pack_layout[0] = 7, nullptr;
+                               })
+                          .priority(9);
   make_chain(true);
   select();
   EXPECT_EQ(kernel_of("table", "embed"), "pack.embed");
@@ -324,7 +348,9 @@ TEST_F(SelectTest, ATiedTableIsPackedOnceAndGatheredPacked) {
 TEST_F(SelectTest, AnEmbedThatReadsTheFileKeepsItsBytes) {
   kernels_.add("pack.linear", "linear", packing(7)).priority(9);
   options_.forbid = {"plain.embed"};
-  kernels_.add("file.embed", "embed", [](const tenon_node& node, tenon_offer&) { return node.weight[0].layout ? "reads the file's layout" : nullptr; });
+  kernels_.add("file.embed", "embed", [](const tenon_node& node, tenon_offer&) {
+    return node.weight[0].layout ? "reads the file's layout" : nullptr;
+  });
   source_.n_dropped = 0;
   make([](const Builder&, int32_t x) { return x; }, 0, true);
   select();
@@ -336,7 +362,12 @@ TEST_F(SelectTest, AnEmbedThatReadsTheFileKeepsItsBytes) {
 }
 
 TEST_F(SelectTest, AWeightHasOnePackedForm) {
-  kernels_.add("pack.a", "linear", [](const tenon_node& node, tenon_offer& o) -> const char* { return o.pack_layout[0] = 3 + node.layer, nullptr; }).priority(9);
+  kernels_
+      .add("pack.a", "linear",
+           [](const tenon_node& node, tenon_offer& o) -> const char* {
+             return o.pack_layout[0] = 3 + node.layer, nullptr;
+           })
+      .priority(9);
   make([](const Builder& b, int32_t x) {
     b.layer(0);
     const int32_t y = b.linear(x, {b.weight("a", 32, 32)})[0];

@@ -1,14 +1,14 @@
 #include "store/stores.hpp"
 
-#include "fakes.hpp"
-
 #include <gtest/gtest.h>
-#include <tenon/error.hpp>
 
 #include <algorithm>
 #include <cstring>
 #include <random>
 #include <set>
+#include <tenon/error.hpp>
+
+#include "fakes.hpp"
 
 namespace tenon::store {
 namespace {
@@ -61,8 +61,10 @@ class StoresTest : public ::testing::TestWithParam<bool> {
     for (size_t i = 0; i < tables.size(); ++i) {
       const tenon_store_type& type = stores_->types()[i];
       if (type.kind != TENON_STORE_PAGED) {
-        const uint64_t half = type.kind == TENON_STORE_CONV ? uint64_t(type.cols_k * type.cols_v * 4) * uint64_t(1 - s.half) : 0;
-        std::memset(at(tables[i], s.slot) + half, int(s.length + n + int64_t(i)), size_t(type.cols_k * type.cols_v * 4));
+        const uint64_t half =
+            type.kind == TENON_STORE_CONV ? uint64_t(type.cols_k * type.cols_v * 4) * uint64_t(1 - s.half) : 0;
+        std::memset(at(tables[i], s.slot) + half, int(s.length + n + int64_t(i)),
+                    size_t(type.cols_k * type.cols_v * 4));
         continue;
       }
       const auto list = pages(s, type.window ? 1 : 0);
@@ -71,7 +73,8 @@ class StoresTest : public ::testing::TestWithParam<bool> {
           const int64_t k = type.cols_k / type.heads * 2, v = type.cols_v / type.heads * 2;  // f16
           uint8_t* page = at(tables[i], uint32_t(list[size_t(p / kPage)]));
           std::memset(page + (h * kPage + p % kPage) * k, int(p * 7 + int64_t(i) + h), size_t(k));
-          std::memset(page + tables[i].value_offset + (h * kPage + p % kPage) * v, int(p * 5 + int64_t(i) + h), size_t(v));
+          std::memset(page + tables[i].value_offset + (h * kPage + p % kPage) * v, int(p * 5 + int64_t(i) + h),
+                      size_t(v));
         }
       }
     }
@@ -218,7 +221,8 @@ TEST_P(StoresTest, CapacityErrorsChangeNothing) {
     FAIL() << "513 tokens went into 512";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kCapacity);
-    for (const char* part : {"512", "500", "13"}) EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
+    for (const char* part : {"512", "500", "13"})
+      EXPECT_NE(std::string(error.what()).find(part), std::string::npos) << error.what();
   }
   EXPECT_EQ(s.pages, before);
   EXPECT_EQ(s.length, 500);
@@ -388,8 +392,8 @@ TEST_P(StoresTest, ARefusedRestoreLeavesTheSequence) {
   std::vector<std::vector<uint8_t>> bad = {{}, {1, 2, 3}, good, good, good, good, good, good};
   bad[2].pop_back();
   bad[3].push_back(0);
-  bad[4][0] ^= 1;                                                        // magic
-  bad[5][8] ^= 1;                                                        // number of stores
+  bad[4][0] ^= 1;  // magic
+  bad[5][8] ^= 1;  // number of stores
   const int64_t lengths[] = {-1, 513};
   for (int i = 0; i < 2; ++i) std::memcpy(bad[size_t(6 + i)].data() + 24, &lengths[i], 8);
   for (size_t i = 0; i < bad.size(); ++i) {
@@ -413,7 +417,8 @@ TEST_P(StoresTest, HostileBytesGiveAnErrorOrASoundSequence) {
     auto bytes = good;
     const uint32_t way = random() % 4;
     if (way == 0) bytes.resize(random() % (bytes.size() + 50));
-    for (uint32_t k = way == 3 ? 1 : random() % 6; k-- > 0 && !bytes.empty();) bytes[random() % std::min<size_t>(bytes.size(), way == 1 ? bytes.size() : 32)] = uint8_t(random());
+    for (uint32_t k = way == 3 ? 1 : random() % 6; k-- > 0 && !bytes.empty();)
+      bytes[random() % std::min<size_t>(bytes.size(), way == 1 ? bytes.size() : 32)] = uint8_t(random());
     try {
       stores_->restore(other, bytes);
       ASSERT_EQ(stores_->save(other), bytes);
@@ -472,11 +477,13 @@ TEST_P(StoresTest, AnyOrderOfCallsKeepsTheBooks) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Kinds, StoresTest, ::testing::Bool(), [](const auto& info) { return info.param ? "Recurrent" : "Paged"; });
+INSTANTIATE_TEST_SUITE_P(Kinds, StoresTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Recurrent" : "Paged"; });
 
 TEST(StoreOptionsTest, AHeadMustHoldWholeBlocks) {
   static tenon_dtype block = {};
-  block.struct_size = sizeof block, block.name = core_test::str("blocky"), block.block_cols = 32, block.block_bytes = 18;
+  block.struct_size = sizeof block, block.name = core_test::str("blocky"), block.block_cols = 32,
+  block.block_bytes = 18;
   plugin::Registry registry;
   registry.registered_dtypes.push_back(&block);
   FakeDevice device;
@@ -488,6 +495,24 @@ TEST(StoreOptionsTest, AHeadMustHoldWholeBlocks) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
     EXPECT_NE(std::string(error.what()).find("blocky"), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(device.n_allocations(), 0u);
+}
+
+// Nothing is listed page by page before there is memory for the pages.
+TEST(StoreOptionsTest, ContextsBeyondAllMemoryAreRefusedAtOnce) {
+  FakeDevice device;
+  plugin::Registry registry;
+  StoreOptions options;
+  for (const auto& [context, sequences] : {std::pair<int64_t, uint32_t>{int64_t(1) << 40, 1}, {1000000000, 1024}}) {
+    options.context = context, options.max_sequences = sequences;
+    try {
+      Stores(graph_of(false), options, registry, device.device());
+      FAIL() << sequences << " sequences of " << context << " tokens were accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kCapacity);
+      EXPECT_NE(std::string(error.what()).find(std::to_string(context)), std::string::npos) << error.what();
+    }
   }
   EXPECT_EQ(device.n_allocations(), 0u);
 }

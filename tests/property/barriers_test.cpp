@@ -14,7 +14,8 @@ TEST(BarriersTest, ADecodeStepHoldsAtMostEightALayer) {
     for (const Precision precision : {Precision::kExact, Precision::kDefault}) {
       plugin::PluginHost plugins({{TENON_TEST_PLUGINS}, false});
       ModelOptions options;
-      options.path = data_model(architecture), options.backend = "cpu", options.threads = 2, options.precision = precision;
+      options.path = data_model(architecture), options.backend = "cpu", options.threads = 2,
+      options.precision = precision;
       engine::Loaded loaded(plugins, options);
       loaded.prepare_unpacked();
       const program::Program& program = loaded.program(TENON_PHASE_DECODE, false);
@@ -23,7 +24,8 @@ TEST(BarriersTest, ADecodeStepHoldsAtMostEightALayer) {
       uint32_t total = 0;
       for (size_t layer = 0; layer < counts.size(); ++layer) {
         EXPECT_GT(counts[layer].launches, 0u);
-        EXPECT_LE(counts[layer].barriers, kMaxBarriersALayer) << architecture << " layer " << layer << "\n" << program.describe();
+        EXPECT_LE(counts[layer].barriers, kMaxBarriersALayer) << architecture << " layer " << layer << "\n"
+                                                              << program.describe();
         total += counts[layer].barriers;
       }
       std::printf("%s %s: %u barriers in %zu layers, %u launches\n", architecture,

@@ -1,8 +1,8 @@
 // The decode phase: a row is equal alone or in any company (P3), and however its tokens are grouped into steps (P4).
-#include "property.hpp"
-
 #include <algorithm>
 #include <numeric>
+
+#include "property.hpp"
 
 namespace tenon::property {
 namespace {
@@ -52,7 +52,8 @@ TEST_P(DecodeTest, ARowIsEqualAloneAndAmongAnyRows) {
     for (size_t i = 0; i < count; ++i)
       ASSERT_TRUE(same(out.row(int64_t(i)), crowd.alone[order[i]])) << "row " << i << " of " << count;
     for (size_t i = 0; i < count; ++i) {
-      ASSERT_TRUE(same(crowd.sequences[order[i]].save(), crowd.after[order[i]])) << "store of row " << i << " of " << count;
+      ASSERT_TRUE(same(crowd.sequences[order[i]].save(), crowd.after[order[i]]))
+          << "store of row " << i << " of " << count;
       crowd.reset(order[i]);
     }
   }

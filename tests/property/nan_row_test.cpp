@@ -1,11 +1,11 @@
 // A row that is not finite changes no other row (P13). A copy of the model gets a token whose embedding is NaN.
-#include "plugin/plugin_host.hpp"
-#include "property.hpp"
-#include "source/model_source.hpp"
-
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+
+#include "plugin/plugin_host.hpp"
+#include "property.hpp"
+#include "source/model_source.hpp"
 
 namespace tenon::property {
 namespace {

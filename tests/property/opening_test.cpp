@@ -1,7 +1,7 @@
 // Libraries are opened when something they provide is needed, never before.
-#include "property.hpp"
-
 #include <fstream>
+
+#include "property.hpp"
 
 namespace tenon::property {
 namespace {

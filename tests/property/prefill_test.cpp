@@ -1,8 +1,8 @@
 // The prefill phase: equal for every chunking (P5) and for a prefix that is reused (P6); bounded against decode (P9).
-#include "property.hpp"
-
 #include <cmath>
 #include <cstdio>
+
+#include "property.hpp"
 
 namespace tenon::property {
 namespace {
@@ -69,8 +69,8 @@ TEST_P(PrefillTest, PromptsMayBeginAnywhere) {
   }
 }
 
-// Relative rms of all logits of 40 rows, prefill against decode. The bounds are about four times what the small models of
-// tests/data show; beyond them something else than the order of a sum is at work.
+// Relative rms of all logits of 40 rows, prefill against decode. The bounds are about four times what the small models
+// of tests/data show; beyond them something else than the order of a sum is at work.
 //   reference  the same kernels serve both phases
 //   exact      f32 sums in another order
 //   default    8-bit activations: a value that f32 rounds the other way moves to the next code; and f16 K/V

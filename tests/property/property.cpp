@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 #include <numeric>
+#include <set>
 
 namespace tenon::property {
 namespace {
@@ -37,8 +38,8 @@ template <typename T>
   size_t first = 0, n = 0;
   for (size_t i = found.size(); i-- > 0;)
     if (std::memcmp(&found[i], &expected[i], sizeof(T))) first = i, ++n;
-  return ::testing::AssertionFailure() << n << " of " << found.size() << " values differ, the first at " << first << ": "
-                                       << +found[first] << ", expected " << +expected[first];
+  return ::testing::AssertionFailure() << n << " of " << found.size() << " values differ, the first at " << first
+                                       << ": " << +found[first] << ", expected " << +expected[first];
 }
 
 }  // namespace
@@ -49,14 +50,18 @@ std::vector<Case> all_cases() {
   std::vector<fs::path> folders = {fs::path(TENON_TEST_DATA) / "models"};
   if (const char* more = std::getenv("TENON_TEST_MODELS"); more && *more) folders.emplace_back(more);
   std::vector<Case> out;
+  std::set<std::pair<std::string, uintmax_t>> known;  // the other folder may hold the same files
   for (size_t f = 0; f < folders.size(); ++f)
     for (const char* architecture : {"gemma3", "qwen35"})
-      for (const fs::path& path : models_in(folders[f], architecture))
+      for (const fs::path& path : models_in(folders[f], architecture)) {
+        if (!known.emplace(path.filename(), fs::file_size(path)).second) continue;
         for (const char* backend : {"reference", "cpu"})
           for (const Precision precision : {Precision::kExact, Precision::kDefault}) {
             const std::string name = word(path.stem().string()) + (f ? "_more_" : "_") + backend;
-            out.push_back({name + (precision == Precision::kExact ? "_exact" : "_default"), path.string(), backend, precision});
+            out.push_back(
+                {name + (precision == Precision::kExact ? "_exact" : "_default"), path.string(), backend, precision});
           }
+      }
   return out;
 }
 
@@ -66,7 +71,9 @@ std::string data_model(const std::string& architecture) {
   return models_in(fs::path(TENON_TEST_DATA) / "models", architecture).at(0).string();
 }
 
-bool has_plugin(const std::string& name) { return fs::exists(fs::path(TENON_TEST_PLUGINS) / ("libtenon_" + name + ".so")); }
+bool has_plugin(const std::string& name) {
+  return fs::exists(fs::path(TENON_TEST_PLUGINS) / ("libtenon_" + name + ".so"));
+}
 
 Engine& engine() {
   static Engine one({{TENON_TEST_PLUGINS}, false});
@@ -74,7 +81,8 @@ Engine& engine() {
 }
 
 void PropertyTest::SetUp() {
-  if (!has_plugin(GetParam().backend)) GTEST_SKIP() << "the plugin of backend " << GetParam().backend << " is not built";
+  if (!has_plugin(GetParam().backend))
+    GTEST_SKIP() << "the plugin of backend " << GetParam().backend << " is not built";
 }
 
 std::unique_ptr<Model> PropertyTest::load(const std::function<void(ModelOptions&)>& change) const {
@@ -93,9 +101,12 @@ Tokens random_tokens(uint32_t seed, size_t n, const Model& model) {
   return out;
 }
 
-std::span<const int32_t> part(const Tokens& tokens, size_t begin, size_t n) { return std::span(tokens).subspan(begin, n); }
+std::span<const int32_t> part(const Tokens& tokens, size_t begin, size_t n) {
+  return std::span(tokens).subspan(begin, n);
+}
 
-std::vector<float> feed(Model& model, Sequence& sequence, std::span<const int32_t> tokens, const ForwardOptions& options) {
+std::vector<float> feed(Model& model, Sequence& sequence, std::span<const int32_t> tokens,
+                        const ForwardOptions& options) {
   std::vector<int32_t> rows(tokens.size());
   std::iota(rows.begin(), rows.end(), 0);
   const Feed one = {&sequence, tokens, rows};

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <gtest/gtest.h>
-
 #include <tenon/abi.h>
-#include <tenon/engine.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -12,6 +10,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <tenon/engine.hpp>
 #include <vector>
 
 namespace tenon::property {
@@ -45,7 +44,8 @@ Tokens random_tokens(uint32_t seed, size_t n, const Model& model);
 std::span<const int32_t> part(const Tokens& tokens, size_t begin, size_t n);
 
 // Appends the tokens in one call; logits of every row.
-std::vector<float> feed(Model& model, Sequence& sequence, std::span<const int32_t> tokens, const ForwardOptions& options = {});
+std::vector<float> feed(Model& model, Sequence& sequence, std::span<const int32_t> tokens,
+                        const ForwardOptions& options = {});
 // The same, one plain decode step a token.
 std::vector<float> feed_singly(Model& model, Sequence& sequence, std::span<const int32_t> tokens);
 

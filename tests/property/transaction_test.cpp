@@ -1,8 +1,8 @@
 // Transactions (P7): commit k of n equals k plain decode steps, rollback never happened; also across forks, saves,
 // prompts and other transactions. Logits and live store bytes are compared.
-#include "property.hpp"
-
 #include <tenon/error.hpp>
+
+#include "property.hpp"
 
 namespace tenon::property {
 namespace {
@@ -92,7 +92,8 @@ TEST_P(TransactionTest, ATransactionMayTakeSeveralAppends) {
 
 TEST_P(TransactionTest, APromptMayFollowAcceptedRows) {
   const auto model = load();
-  const Tokens tokens = random_tokens(37, 11, *model), prompt = random_tokens(38, GetParam().is_slow() ? 24 : 90, *model);
+  const Tokens tokens = random_tokens(37, 11, *model),
+               prompt = random_tokens(38, GetParam().is_slow() ? 24 : 90, *model);
   for (size_t keep : {4, 1, 11}) {
     Sequence plain = model->sequence(), sequence = model->sequence();
     begin_history(*model, plain), begin_history(*model, sequence);
@@ -119,7 +120,8 @@ TEST_P(TransactionTest, SequencesInABatchAreInTheirOwnTransactions) {
   for (uint32_t round = 0; round < 3; ++round) {
     std::vector<Tokens> tokens;
     std::vector<Feed> feeds;
-    for (size_t i = 0; i < n; ++i) tokens.push_back(random_tokens(uint32_t(70 + round * 10 + i), 1 + (i * 5 + round * 3) % 9, *model));
+    for (size_t i = 0; i < n; ++i)
+      tokens.push_back(random_tokens(uint32_t(70 + round * 10 + i), 1 + (i * 5 + round * 3) % 9, *model));
     for (size_t i = 0; i < n; ++i) {
       if ((i + round) % 3) batch[i].begin();
       feeds.push_back({&batch[i], tokens[i], {}});
@@ -220,7 +222,8 @@ TEST_P(TransactionTest, TruncatedSequencesGoOnAsIfNothingHadFollowed) {
         if (kept > 90) feed_singly(*model, plain, part(tokens, 0, size_t(kept - 90)));
       }
       EXPECT_TRUE(same(sequence.save(), plain.save())) << wanted << " wanted, " << kept << " kept";
-      EXPECT_TRUE(same(feed(*model, sequence, next), feed(*model, plain, next))) << wanted << " wanted, " << kept << " kept";
+      EXPECT_TRUE(same(feed(*model, sequence, next), feed(*model, plain, next)))
+          << wanted << " wanted, " << kept << " kept";
     }
   }
 }
