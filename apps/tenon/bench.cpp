@@ -112,7 +112,7 @@ int bench(const Arguments& arguments) {
                           {"gigabytes_per_second", bytes_per_second / 1e9},
                           {"launches_per_layer", info.decode_launches_per_layer},
                           {"barriers_per_layer", info.decode_barriers_per_layer},
-                          {"captured", false}};
+                          {"captured", info.captured}};
     answer["model"] = path;
     answer["threads"] = info.threads;
     answer["backend"] = info.backend;

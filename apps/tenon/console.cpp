@@ -1,6 +1,7 @@
 #include "console.hpp"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -33,13 +34,30 @@ void print(std::string_view text) {
     const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
     if (written >= 0) {
       text.remove_prefix(static_cast<size_t>(written));
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      // Whoever gave us a non-blocking descriptor reads slower than we write.
+      pollfd ready = {STDOUT_FILENO, POLLOUT, 0};
+      poll(&ready, 1, -1);
     } else if (errno != EINTR) {
       throw OutputError(std::string("standard output: ") + std::strerror(errno), errno == EPIPE);
     }
   }
 }
 
-void note(const std::string& line) { std::fprintf(stderr, "tenon: %s\n", line.c_str()); }
+std::string printable(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    // U+0080 to U+009F, which some terminals obey like ESC sequences.
+    const bool high_control =
+        byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) >= 0x80 && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (high_control) ++i;
+    out += high_control || (byte < 0x20 && byte != '\n' && byte != '\t') || byte == 0x7f ? '?' : text[i];
+  }
+  return out;
+}
+
+void note(const std::string& line) { std::fprintf(stderr, "tenon: %s\n", printable(line).c_str()); }
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();

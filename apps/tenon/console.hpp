@@ -27,7 +27,10 @@ void set_verbosity(size_t verbosity);
 // Writes all of `text` at once, unbuffered: what was generated is seen. Throws OutputError.
 void print(std::string_view text);
 
-// A line on standard error, "tenon: " before it.
+// The text with '?' for control bytes other than newline and tab: names from a file must not command a terminal.
+std::string printable(std::string_view text);
+
+// A line on standard error, "tenon: " before it. Made printable.
 void note(const std::string& line);
 
 double seconds_since(std::chrono::steady_clock::time_point begin);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <map>
 #include <set>
@@ -111,6 +112,8 @@ class Evaluation {
     for (const TapArray& array : arrays) write_tap(array, taps);
   }
 
+  int32_t broken() const { return broken_; }
+
  private:
   int64_t n_tokens() const { return static_cast<int64_t>(tokens_.size()); }
   int64_t n_copies() const { return static_cast<int64_t>(sequences_.size()); }
@@ -142,6 +145,8 @@ class Evaluation {
   }
 
   void write_logits(int64_t row, std::span<const float> logits) {
+    const auto finite = [](float value) { return std::isfinite(value); };
+    if (broken_ < 0 && !std::all_of(logits.begin(), logits.end(), finite)) broken_ = wanted_[static_cast<size_t>(row)];
     for (int64_t place : places_[static_cast<size_t>(row)])
       file_.write("logits", place * static_cast<int64_t>(logits.size()), logits);
   }
@@ -161,6 +166,7 @@ class Evaluation {
   int64_t n_rows_;                            // of the file
   std::vector<int32_t> wanted_;               // their positions, ascending, each once
   std::vector<std::vector<int64_t>> places_;  // of each wanted position: the rows of the file that want it
+  int32_t broken_ = -1;                       // the first position whose logits are not all finite
   SafetensorsFile& file_;
   std::vector<Sequence> sequences_;
   ForwardOptions options_;
@@ -185,8 +191,13 @@ int eval(const Arguments& arguments) {
   SafetensorsFile file(out);
   const std::unique_ptr<Model> model = load_model(engine, arguments, std::move(options));
   check_context(*model, arguments, n_tokens, "--tokens");
-  Evaluation(*model, arguments, tokens, rows, file).run();
+  Evaluation evaluation(*model, arguments, tokens, rows, file);
+  evaluation.run();
   file.finish();
+  // Written all the same: the taps show where it began.
+  if (evaluation.broken() >= 0)
+    throw Error(ErrorKind::kRuntime,
+                "the logits of position " + std::to_string(evaluation.broken()) + " are not finite; see " + out);
   return 0;
 }
 

@@ -14,7 +14,7 @@ int inspect(const Arguments& arguments) {
   Engine engine(engine_options(arguments));
   std::string report = engine.inspect(options.model.path, options);
   if (!report.ends_with('\n')) report += '\n';
-  print(report);
+  print(options.json ? report : printable(report));
   return 0;
 }
 

@@ -33,6 +33,7 @@ int dispatch(const Arguments& arguments) {
     case Verb::kPlugins:
       return plugins(arguments);
     case Verb::kChat:
+      return chat(arguments);
     case Verb::kServe:
       break;  // refused before arguments are read
   }

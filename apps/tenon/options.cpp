@@ -9,10 +9,11 @@ namespace {
 
 constexpr double kMaxCount = 1e9;
 constexpr double kMaxSeed = 9007199254740992.0;  // 2^53: every seed up to here survives JSON readers
-constexpr uint32_t kSampling = verbs(Verb::kRun);
+constexpr uint32_t kGenerating = verbs(Verb::kRun, Verb::kChat);
 
 constexpr VerbSpec kVerbs[] = {
-    {Verb::kRun, "run", "-m MODEL (-p TEXT | --tokens IDS|@FILE) [-n N] [flags]", "complete a text", 0, 0, "", ""},
+    {Verb::kRun, "run", "-m MODEL (-p TEXT | --tokens IDS|@FILE) [-n N] [--raw] [flags]",
+     "answer a question, or complete a text", 0, 0, "", ""},
     {Verb::kEval, "eval", "-m MODEL --tokens IDS|@FILE [--rows all|last|I,J] --out F.safetensors [flags]",
      "forward pass; write logits and inner values to a file", 0, 0, "", ""},
     {Verb::kPerplexity, "perplexity", "-m MODEL -f FILE [-c CTX] [--score half|all] [--json]",
@@ -23,38 +24,51 @@ constexpr VerbSpec kVerbs[] = {
      "", ""},
     {Verb::kInspect, "inspect", "MODEL [--json] [--tensors | --plan | --kernels | --graph]",
      "check a model file and report what is in it", 0, 1, "MODEL", ""},
-    {Verb::kPlugins, "plugins", "list | verify | info NAME [--json]", "what plugins there are", 1, 2,
-     "list, verify or info NAME", ""},
-    {Verb::kChat, "chat", "-m MODEL", "talk to a model", 0, 0, "", "chat templates are not part of this build"},
+    {Verb::kPlugins, "plugins", "list | verify | info NAME | test LIBRARY [--json]", "what plugins there are, and whether one keeps its duties",
+     1, 2, "list, verify, info NAME or test LIBRARY", ""},
+    {Verb::kChat, "chat", "-m MODEL [--system TEXT] [--messages FILE [--render]] [flags]", "talk to a model", 0, 0, "",
+     ""},
     {Verb::kServe, "serve", "-m MODEL", "answer over HTTP", 0, 0, "", "the server is not part of this build"},
 };
 
 constexpr OptionSpec kOptions[] = {
     // What to work on.
     {"model", 'm', Kind::kText, "MODEL", kEveryVerb & ~bit(Verb::kPlugins), "the model file"},
-    {"prompt", 'p', Kind::kText, "TEXT", verbs(Verb::kRun), "the text to complete", 0, 0, "", false, "input"},
+    {"model", 'm', Kind::kText, "MODEL", verbs(Verb::kPlugins), "test: a model that an architecture is to build and run"},
+    {"files", 0, Kind::kText, "DIR", verbs(Verb::kPlugins), "test: a directory of valid files of a format"},
+    {"only", 0, Kind::kText, "TEXT", verbs(Verb::kPlugins), "test: the checks whose names contain TEXT"},
+    {"prompt", 'p', Kind::kText, "TEXT", verbs(Verb::kRun), "the question, or with --raw the text to complete", 0, 0, "",
+     false, "input"},
     {"tokens", 0, Kind::kText, "IDS|@FILE", verbs(Verb::kRun), "token ids to complete, instead of a text", 0, 0, "",
      false, "input"},
     {"tokens", 0, Kind::kText, "IDS|@FILE", verbs(Verb::kEval), "the token ids, as 1,2,3 or in a file"},
     {"file", 'f', Kind::kText, "FILE", verbs(Verb::kPerplexity), "the text to score"},
 
-    // run
-    {"n-predict", 'n', Kind::kInteger, "N", verbs(Verb::kRun),
-     "tokens to generate at most, -1 = until the context is full (default 128)", -1, kMaxCount},
+    // run and chat
+    {"n-predict", 'n', Kind::kInteger, "N", kGenerating,
+     "tokens to generate at most, -1 = until the context is full (default: run 128, chat -1)", -1, kMaxCount},
     {"raw", 0, Kind::kSwitch, "", verbs(Verb::kRun), "apply no chat template"},
-    {"ignore-eos", 0, Kind::kSwitch, "", verbs(Verb::kRun), "do not stop at an end-of-text token"},
-    {"temp", 0, Kind::kNumber, "X", kSampling, "temperature, 0 = always the likeliest token (default 0.8)", 0, 1000},
-    {"top-k", 0, Kind::kInteger, "N", kSampling, "sample from the N likeliest tokens, 0 = all (default 40)", 0,
+    {"system", 0, Kind::kText, "TEXT", verbs(Verb::kChat), "a system message before the conversation", 0, 0, "", false,
+     "conversation"},
+    {"messages", 0, Kind::kText, "FILE", verbs(Verb::kChat),
+     "answer the conversation in FILE: a JSON list of messages, or an object with messages, tools and variables", 0, 0, "",
+     false, "conversation"},
+    {"render", 0, Kind::kSwitch, "", verbs(Verb::kChat), "only print the prompt that --messages gives"},
+    {"template-args", 0, Kind::kText, "JSON", kGenerating,
+     "variables for the chat template, such as {\"enable_thinking\": false}"},
+    {"ignore-eos", 0, Kind::kSwitch, "", kGenerating, "do not stop at an end-of-text token"},
+    {"temp", 0, Kind::kNumber, "X", kGenerating, "temperature, 0 = always the likeliest token (default 0.8)", 0, 1000},
+    {"top-k", 0, Kind::kInteger, "N", kGenerating, "sample from the N likeliest tokens, 0 = all (default 40)", 0,
      kMaxCount},
-    {"top-p", 0, Kind::kNumber, "X", kSampling, "keep the likeliest tokens up to this probability (default 0.95)", 0,
+    {"top-p", 0, Kind::kNumber, "X", kGenerating, "keep the likeliest tokens up to this probability (default 0.95)", 0,
      1},
-    {"min-p", 0, Kind::kNumber, "X", kSampling, "drop tokens below X times the likeliest (default 0.05)", 0, 1},
-    {"repeat-penalty", 0, Kind::kNumber, "X", kSampling, "above 1: make seen tokens less likely (default 1)", 0, 1000},
-    {"presence-penalty", 0, Kind::kNumber, "X", kSampling, "taken from the logits of seen tokens (default 0)", -1000,
+    {"min-p", 0, Kind::kNumber, "X", kGenerating, "drop tokens below X times the likeliest (default 0.05)", 0, 1},
+    {"repeat-penalty", 0, Kind::kNumber, "X", kGenerating, "above 1: make seen tokens less likely (default 1)", 0, 1000},
+    {"presence-penalty", 0, Kind::kNumber, "X", kGenerating, "taken from the logits of seen tokens (default 0)", -1000,
      1000},
-    {"frequency-penalty", 0, Kind::kNumber, "X", kSampling,
+    {"frequency-penalty", 0, Kind::kNumber, "X", kGenerating,
      "taken from a token's logit for each time it was seen (default 0)", -1000, 1000},
-    {"seed", 0, Kind::kInteger, "N", kSampling, "seed of the random numbers (default: a new one each time)", 0,
+    {"seed", 0, Kind::kInteger, "N", kGenerating, "seed of the random numbers (default: a new one each time)", 0,
      kMaxSeed},
 
     // eval

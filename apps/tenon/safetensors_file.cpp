@@ -23,6 +23,11 @@ SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)), wri
     errno = EISDIR;
     fail("open");
   }
+  // Arrays are written in any order. A pipe would moreover keep us waiting for a reader.
+  if (exists && (S_ISFIFO(found.st_mode) || S_ISSOCK(found.st_mode))) {
+    errno = ESPIPE;
+    fail("write to");
+  }
   renames_ = !exists || S_ISREG(found.st_mode);
   if (renames_) written_path_ += ".part-" + std::to_string(getpid());
   descriptor_ =

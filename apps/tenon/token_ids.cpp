@@ -11,6 +11,8 @@
 namespace tenon::launcher {
 namespace {
 
+constexpr size_t kMostBytes = size_t{1} << 30;  // and an end for devices that have none
+
 struct CloseFile {
   void operator()(std::FILE* file) const { std::fclose(file); }
 };
@@ -19,6 +21,7 @@ struct CloseFile {
 
 std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text) {
   const bool in_file = text.starts_with('@');
+  if (text == "@") throw Error(ErrorKind::kUsage, flag + ": expected the name of a file after '@'");
   const std::string content = in_file ? read_file(text.substr(1)) : text;
   const std::string origin = in_file ? text.substr(1) : flag;
   std::vector<int32_t> ids;
@@ -50,7 +53,10 @@ std::string read_file(const std::string& path) {
   if (!file) throw Error(ErrorKind::kFile, path + ": " + std::strerror(errno));
   std::string content;
   char block[1 << 16];
-  while (size_t count = std::fread(block, 1, sizeof(block), file.get())) content.append(block, count);
+  while (size_t count = std::fread(block, 1, sizeof(block), file.get())) {
+    content.append(block, count);
+    if (content.size() > kMostBytes) throw Error(ErrorKind::kFile, path + ": more than 1 GiB, which no model reads at once");
+  }
   if (std::ferror(file.get())) throw Error(ErrorKind::kFile, path + ": " + std::strerror(errno));
   return content;
 }

@@ -12,5 +12,6 @@ int tokenize(const Arguments& arguments);
 int bench(const Arguments& arguments);
 int inspect(const Arguments& arguments);
 int plugins(const Arguments& arguments);
+int chat(const Arguments& arguments);
 
 }  // namespace tenon::launcher

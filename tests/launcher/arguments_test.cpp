@@ -60,7 +60,7 @@ TEST(Arguments, RefusesWhatItDoesNotKnow) {
   EXPECT_TRUE(names(refusal(Verb::kRun, {"--chunk", "64"}), "--chunk"));  // a flag of eval
   EXPECT_TRUE(names(refusal(Verb::kRun, {"-p", "a", "stray"}), "stray"));
   EXPECT_TRUE(names(refusal(Verb::kTokenize, {"one", "two"}), "two"));
-  EXPECT_TRUE(names(refusal(Verb::kPlugins, {}), "list, verify or info"));
+  EXPECT_TRUE(names(refusal(Verb::kPlugins, {}), "list, verify, info NAME or test LIBRARY"));
 }
 
 TEST(Arguments, RefusesMissingAndSurplusValues) {

@@ -98,8 +98,6 @@ Value truncate(Runtime& runtime, const Value& input, Arguments& arguments) {
   const auto [length_value, kill_words, end_value, leeway_value] =
       bind(arguments, "truncate", {"length", "killwords", "end", "leeway"}, 0);
   if (input.is_undefined()) return input;
-  if (!input.is_text()) throw Fault("truncate() takes a str, not " + std::string(type_name(input)));
-  const std::string_view text = text_of(input);
   const std::string end = end_value.is(Kind::kMissing) ? "..." : std::string(text_argument(end_value, "truncate"));
   const int64_t limit = whole_argument(length_value, "truncate", 255);
   const int64_t leeway = leeway_value.is_none() ? 5 : whole_argument(leeway_value, "truncate", 5);
@@ -108,6 +106,8 @@ Value truncate(Runtime& runtime, const Value& input, Arguments& arguments) {
     throw Fault("expected length >= " + std::to_string(end_size) + ", got " + std::to_string(limit));
   if (leeway < 0) throw Fault("expected leeway >= 0, got " + std::to_string(leeway));
   if (length(runtime, input) - leeway <= limit) return input;
+  if (!input.is_text()) throw Fault("truncate() takes a str, not " + std::string(type_name(input)));
+  const std::string_view text = text_of(input);
   std::string_view kept = text.substr(0, offset_of(text, static_cast<size_t>(limit - end_size)));
   if (!truthy(kill_words)) kept = kept.substr(0, kept.rfind(' '));
   return runtime.text(std::string(kept) + end);

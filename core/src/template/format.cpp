@@ -148,7 +148,6 @@ std::string format_real(Runtime& runtime, const Spec& spec, double value) {
         const bool finite = std::isfinite(value);
         if (finite && std::atoi(scientific.c_str() + scientific.find('e') + 1) + 1 > std::max(precision, 1) - 1 &&
             digits.find('e') == std::string::npos) {
-          digits = general_text(magnitude, precision);
           const size_t e = scientific.find('e');
           std::string mantissa = scientific.substr(0, e);
           if (mantissa.find('.') != std::string::npos) {
@@ -188,10 +187,8 @@ std::string format_whole(Runtime& runtime, const Spec& spec, const Value& value)
                         : !spec.type || spec.type == 'd' || spec.type == 'n' ? 10
                                                                              : 0;
   if (base == 0) throw Fault(std::string("Unknown format code '") + spec.type + "' for object of type 'int'");
-  uint64_t magnitude = number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
-  std::string digits;
-  do digits.insert(digits.begin(), (spec.type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[magnitude % base]);
-  while ((magnitude /= base) != 0);
+  const uint64_t magnitude = number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+  std::string digits = digits_text(magnitude, base, spec.type == 'X');
   const std::string prefix = spec.alternate && base != 10 ? std::string("0") + spec.type : "";
   return finish_number(runtime, spec, number < 0, prefix, std::move(digits), base == 10 ? 3 : 4);
 }

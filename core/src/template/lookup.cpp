@@ -143,7 +143,9 @@ std::string object_name(const Value& value) {
 }
 
 Value no_attribute(Runtime& runtime, const Value& value, std::string_view name) {
-  return runtime.undefined("'" + object_name(value) + "' has no attribute '" + std::string(name) + "'");
+  std::string reason;
+  reason.append("'").append(object_name(value)).append("' has no attribute '").append(name).append("'");
+  return runtime.undefined(std::move(reason));
 }
 
 // The item at `index` of what has numbered items; missing if there is none.

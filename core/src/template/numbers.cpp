@@ -99,6 +99,16 @@ std::string general_text(double value, int precision, bool alternate) {
   return text;
 }
 
+std::string digits_text(uint64_t value, unsigned base, bool upper) {
+  std::string digits;
+  do {
+    digits += (upper ? "0123456789ABCDEF" : "0123456789abcdef")[value % base];
+    value /= base;
+  } while (value != 0);
+  std::reverse(digits.begin(), digits.end());
+  return digits;
+}
+
 std::optional<double> read_float(std::string_view source) {
   std::string text(strip_begin(strip_end(source)));
   if (!drop_underscores(text)) return std::nullopt;

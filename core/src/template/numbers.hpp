@@ -19,6 +19,9 @@ std::string fixed_text(double value, int precision);
 std::string scientific_text(double value, int precision);
 std::string general_text(double value, int precision, bool alternate = false);
 
+// The digits of a number in base 2 to 16, in lower or upper case.
+std::string digits_text(uint64_t value, unsigned base, bool upper = false);
+
 // float(text) and int(text, base): white space around, a sign, underscores between digits.
 std::optional<double> read_float(std::string_view text);
 // Throws Fault(kValue) beyond 64 bits.

@@ -188,13 +188,9 @@ class Formatter {
     if (value.is(Kind::kFloat) && !(std::abs(value.as_real()) < 9.2e18))
       throw Fault("cannot convert float " + float_text(value.as_real()) + " to integer");
     const int64_t number = value.is(Kind::kFloat) ? static_cast<int64_t>(value.as_real()) : value.as_integer();
-    uint64_t magnitude = number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
+    const uint64_t magnitude = number < 0 ? 0 - static_cast<uint64_t>(number) : static_cast<uint64_t>(number);
     const unsigned base = decimal ? 10 : conversion.type == 'o' ? 8 : 16;
-    std::string digits;
-    do
-      digits.insert(digits.begin(),
-                    (conversion.type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef")[magnitude % base]);
-    while ((magnitude /= base) != 0);
+    std::string digits = digits_text(magnitude, base, conversion.type == 'X');
     if (conversion.precision > static_cast<int64_t>(digits.size())) {
       runtime_.check_size(static_cast<uint64_t>(conversion.precision));
       digits.insert(0, static_cast<size_t>(conversion.precision) - digits.size(), '0');

@@ -47,6 +47,9 @@ class Runtime {
   Value apply_filter(std::string_view name, const Value& input, Arguments& arguments);
   bool apply_test(std::string_view name, const Value& input, Arguments& arguments);
 
+  // Containers that are being shown right now: inside themselves they are only "...".
+  std::vector<const Object*>& showing() { return showing_; }
+
   // Loops: the next item that passes the loop's test.
   bool fetch(Loop& loop, Value& item);
   bool peek(Loop& loop, Value& item);
@@ -101,6 +104,7 @@ class Runtime {
   Heap heap_;  // before all values
   Value variables_, globals_, frame_;
   Values constants_;
+  std::vector<const Object*> showing_;
   std::string* out_ = nullptr;
   uint64_t steps_ = 0, output_bytes_ = 0;
   uint32_t depth_ = 0, line_ = 0;

@@ -1,4 +1,6 @@
 // Values as text: str() and repr().
+#include <algorithm>
+
 #include "template/builtins.hpp"
 #include "template/numbers.hpp"
 #include "template/operations.hpp"
@@ -79,6 +81,31 @@ void append_object(Runtime& runtime, std::string& out, const Value& value) {
     default:
       out.append("<").append(type_name(value)).append(" object>");
       return;
+  }
+}
+
+void append_container(Runtime& runtime, std::string& out, const Value& value) {
+  switch (value.kind()) {
+    case Kind::kList:
+      out += '[';
+      append_items(runtime, out, value.as<Sequence>().items);
+      out += ']';
+      return;
+    case Kind::kTuple: {
+      const Values& items = value.as<Sequence>().items;
+      out += '(';
+      append_items(runtime, out, items);
+      out += items.size() == 1 ? ",)" : ")";
+      return;
+    }
+    case Kind::kDict:
+      return append_entries(runtime, out, value.as<Dict>().entries);
+    case Kind::kDictView:
+      return append_view(runtime, out, value.as<DictView>());
+    case Kind::kRange:
+      return append_range(out, value.as<Range>());
+    default:
+      return append_object(runtime, out, value);
   }
 }
 
@@ -200,28 +227,17 @@ void append_repr(Runtime& runtime, std::string& out, const Value& value) {
   }
   runtime.check_stack();
   runtime.check_size(out.size());
-  switch (value.kind()) {
-    case Kind::kList:
-      out += '[';
-      append_items(runtime, out, value.as<Sequence>().items);
-      out += ']';
-      return;
-    case Kind::kTuple: {
-      const Values& items = value.as<Sequence>().items;
-      out += '(';
-      append_items(runtime, out, items);
-      out += items.size() == 1 ? ",)" : ")";
-      return;
-    }
-    case Kind::kDict:
-      return append_entries(runtime, out, value.as<Dict>().entries);
-    case Kind::kDictView:
-      return append_view(runtime, out, value.as<DictView>());
-    case Kind::kRange:
-      return append_range(out, value.as<Range>());
-    default:
-      return append_object(runtime, out, value);
+  auto& showing = runtime.showing();
+  if (std::find(showing.begin(), showing.end(), value.object()) != showing.end()) {
+    out += value.is(Kind::kList)        ? "[...]"
+           : value.is(Kind::kTuple)     ? "(...)"
+           : value.is(Kind::kNamespace) ? "<Namespace {...}>"
+                                        : "{...}";
+    return;
   }
+  showing.push_back(value.object());
+  append_container(runtime, out, value);
+  showing.pop_back();
 }
 
 void append_text(Runtime& runtime, std::string& out, const Value& value) {

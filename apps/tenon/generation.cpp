@@ -1,0 +1,135 @@
+#include "generation.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+#include "interrupt.hpp"
+
+namespace tenon::launcher {
+
+SamplingOptions sampling_options(const Arguments& arguments) {
+  SamplingOptions options;
+  options.temperature = static_cast<float>(arguments.number("temp", options.temperature));
+  options.top_k = static_cast<int32_t>(arguments.integer("top-k", options.top_k));
+  options.top_p = static_cast<float>(arguments.number("top-p", options.top_p));
+  options.min_p = static_cast<float>(arguments.number("min-p", options.min_p));
+  options.repetition_penalty = static_cast<float>(arguments.number("repeat-penalty", options.repetition_penalty));
+  options.presence_penalty = static_cast<float>(arguments.number("presence-penalty", options.presence_penalty));
+  options.frequency_penalty = static_cast<float>(arguments.number("frequency-penalty", options.frequency_penalty));
+  // 32 bits of chance: short enough to type again.
+  options.seed = static_cast<uint64_t>(arguments.has("seed") ? arguments.integer("seed", 0) : std::random_device()());
+  check(options);
+  return options;
+}
+
+int64_t Session::resume(const std::vector<int32_t>& prompt) {
+  const size_t most = std::min(held_.size(), prompt.size() - 1);
+  const auto same = std::mismatch(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(most), prompt.begin());
+  const int64_t kept = sequence_.truncate(same.first - held_.begin());
+  held_.resize(static_cast<size_t>(kept));
+  return kept;
+}
+
+Generator::Generator(Model& model, const Arguments& arguments, const SamplingOptions& sampling, int64_t n_predict)
+    : model_(model),
+      tokenizer_(model.tokenizer()),
+      sampling_(sampling),
+      streams_(!arguments.on("json")),
+      ignores_eos_(arguments.on("ignore-eos")),
+      limit_(arguments.integer("n-predict", n_predict)),
+      context_(context_limit(model, arguments)) {
+  forward_options_.cancelled = interrupted;
+}
+
+void Generator::run(Session& session, const std::vector<int32_t>& prompt, Generation& generation) {
+  stream_ = TextStream();
+  try {
+    generate(session, prompt, generation);
+  } catch (const OutputError&) {
+    throw;
+  } catch (const Error& error) {
+    generation.finish_reason = "error";
+    generation.error = error;
+  }
+  emit(stream_.finish(), generation);
+}
+
+void Generator::generate(Session& session, const std::vector<int32_t>& prompt, Generation& generation) {
+  std::vector<int32_t> history = prompt;
+  auto begin = std::chrono::steady_clock::now();
+  generation.resumed = session.resume(prompt);
+  std::span<const float> logits =
+      forward(session, std::span<const int32_t>(prompt).subspan(static_cast<size_t>(generation.resumed)));
+  generation.prompt_seconds = seconds_since(begin);
+  begin = std::chrono::steady_clock::now();
+  while (true) {
+    if (limit_ >= 0 && static_cast<int64_t>(generation.ids.size()) >= limit_) {
+      generation.finish_reason = "length";
+      break;
+    }
+    const int32_t token = sample(masked(logits), sampling_, history, history.size());
+    history.push_back(token);
+    generation.ids.push_back(token);
+    emit(stream_.push(tokenizer_.piece(token)), generation);
+    generation.generate_seconds = seconds_since(begin);
+    if (!ignores_eos_ && tokenizer_.ends_generation(token)) {
+      generation.finish_reason = "stop";
+      break;
+    }
+    generation.marked_text += tokenizer_.piece(token, /*show_control=*/true);
+    stop_if_interrupted();
+    if (limit_ >= 0 && static_cast<int64_t>(generation.ids.size()) >= limit_) continue;
+    if (session.sequence().length() >= context_) {
+      generation.finish_reason = "context";
+      break;
+    }
+    logits = forward(session, {&history.back(), 1});
+  }
+  generation.generate_seconds = seconds_since(begin);
+}
+
+// Logits after the last of `tokens`.
+std::span<const float> Generator::forward(Session& session, std::span<const int32_t> tokens) {
+  const int32_t last = static_cast<int32_t>(tokens.size()) - 1;
+  const Feed feed{&session.sequence(), tokens, {&last, 1}};
+  const Output output = model_.forward({&feed, 1}, forward_options_);
+  session.fed(tokens.data(), tokens.size());
+  return output.row(0);
+}
+
+// The logits with tokens that must not come up at minus infinity: those the model's makers suppress, and ids above
+// the vocabulary, which only pad the head. Copied only if there are any.
+std::span<const float> Generator::masked(std::span<const float> logits) {
+  const size_t n_tokens = static_cast<size_t>(std::max(0, tokenizer_.size()));
+  const std::span<const int32_t> suppressed = tokenizer_.suppressed();
+  if (suppressed.empty() && n_tokens >= logits.size()) return logits;
+  masked_.assign(logits.begin(), logits.end());
+  constexpr float kNever = -std::numeric_limits<float>::infinity();
+  for (int32_t id : suppressed)
+    if (id >= 0 && static_cast<size_t>(id) < masked_.size()) masked_[static_cast<size_t>(id)] = kNever;
+  for (size_t id = n_tokens; id < masked_.size(); ++id) masked_[id] = kNever;
+  return masked_;
+}
+
+void Generator::emit(const std::string& text, Generation& generation) {
+  generation.text += text;
+  if (streams_) print(text);
+}
+
+double rate(size_t tokens, double seconds) { return seconds > 0 ? static_cast<double>(tokens) / seconds : 0; }
+
+size_t n_decoded(const Generation& generation) { return generation.ids.empty() ? 0 : generation.ids.size() - 1; }
+
+std::string summary(const Generation& generation, size_t n_prompt, const SamplingOptions& sampling) {
+  const size_t n_computed = n_prompt - static_cast<size_t>(generation.resumed);
+  return "prompt " + std::to_string(n_prompt) + " tokens" +
+         (generation.resumed > 0 ? ", " + std::to_string(n_computed) + " of them new," : "") + " in " +
+         fixed(generation.prompt_seconds, 2) + " s (" + fixed(rate(n_computed, generation.prompt_seconds), 1) +
+         " t/s), generated " + std::to_string(generation.ids.size()) + " in " + fixed(generation.generate_seconds, 2) +
+         " s (" + fixed(rate(n_decoded(generation), generation.generate_seconds), 1) + " t/s), ended by " +
+         (interrupted() ? "interruption" : generation.finish_reason) +
+         (sampling.temperature > 0 ? ", seed " + std::to_string(sampling.seed) : "");
+}
+
+}  // namespace tenon::launcher
