@@ -10,6 +10,7 @@
 
 #include <climits>
 #include <system_error>
+#include <tenon/sdk/base.hpp>
 #include <thread>
 
 #include "isa.hpp"
@@ -88,6 +89,10 @@ void Team::start_threads(uint32_t workers) {
       std::thread([this, index, seen] { serve(index, seen); }).detach();
       ++n_threads_;
     }
+  } catch (const std::system_error& error) {
+    pthread_sigmask(SIG_SETMASK, &old, nullptr);
+    throw sdk::Error(TENON_CAPACITY, sdk::text("cpu: worker thread %u of %u could not be started: %s; ask for fewer",
+                                               n_threads_ + 2, workers, error.what()));
   } catch (...) {
     pthread_sigmask(SIG_SETMASK, &old, nullptr);
     throw;

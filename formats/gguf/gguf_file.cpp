@@ -14,6 +14,8 @@ using ull = unsigned long long;
 
 constexpr uint64_t kLongestTensorName = 1024;
 constexpr int64_t kLargestAlignment = 1 << 20, kSmallestAlignment = 8;
+// Far above any model: records take more memory than the bytes that they are made of, and this bounds it.
+constexpr uint64_t kMostKeys = 1 << 16, kMostTensors = 1 << 16;
 // Bytes of the shortest key (one letter and a u8) and of the shortest tensor info (one letter, one dimension).
 constexpr uint64_t kShortestKey = 8 + 1 + 4 + 1, kShortestTensor = 8 + 1 + 4 + 8 + 4 + 8;
 
@@ -45,7 +47,9 @@ uint64_t read_count(Cursor& cursor, const char* name) {
   return uint64_t(count);
 }
 
-void check_count(const Cursor& cursor, const char* name, uint64_t at, uint64_t count, uint64_t shortest) {
+void check_count(const Cursor& cursor, const char* name, uint64_t at, uint64_t count, uint64_t shortest,
+                 uint64_t most) {
+  if (count > most) fail_at(cursor.file(), name, at, sdk::text("%llu, expected at most %llu", ull(count), ull(most)));
   if (count <= cursor.remaining() / shortest) return;
   fail_at(cursor.file(), name, at,
           sdk::text("%llu of at least %llu bytes each do not fit into the %llu bytes that remain", ull(count),
@@ -165,8 +169,8 @@ GgufFile::GgufFile(std::string name, const uint8_t* data, uint64_t size) : name_
   const uint64_t n_tensors = read_count(cursor, "tensor count");
   const uint64_t n_keys_at = cursor.offset();
   const uint64_t n_keys = read_count(cursor, "key count");
-  check_count(cursor, "tensor count", n_tensors_at, n_tensors, kShortestTensor);
-  check_count(cursor, "key count", n_keys_at, n_keys, kShortestKey);
+  check_count(cursor, "tensor count", n_tensors_at, n_tensors, kShortestTensor, kMostTensors);
+  check_count(cursor, "key count", n_keys_at, n_keys, kShortestKey, kMostKeys);
   MetaParser(cursor, *this).read(n_keys);
   alignment_ = uint64_t(integer("general.alignment", 32, kSmallestAlignment, kLargestAlignment));
   if ((alignment_ & (alignment_ - 1)) != 0) {

@@ -26,8 +26,8 @@ struct TensorInfo {
   uint64_t info_offset;
 };
 
-// Memory in use stays within a small multiple of the bytes that were read: no count is trusted before its bytes were
-// seen.
+// Memory in use stays below what the file's own bytes take and a constant: no count is trusted before its bytes were
+// seen, and the numbers of keys, tensors and array elements have limits.
 class GgufFile {
  public:
   // Parses and checks everything. `data` must outlive the object. Throws CORRUPT or UNSUPPORTED, naming field and byte.

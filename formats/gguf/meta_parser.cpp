@@ -6,6 +6,7 @@ namespace tenon::gguf {
 namespace {
 
 constexpr uint64_t kLongestKey = 65535;  // the limit of the GGUF specification
+constexpr uint64_t kMostElements = 1 << 24;  // of all arrays of a file; vocabularies have a few 100,000
 constexpr uint32_t kTypeBool = 7, kTypeString = 8, kTypeArray = 9;
 
 struct ValueType {
@@ -92,9 +93,12 @@ void check_name(const Cursor& cursor, std::string_view name, const std::string& 
             sdk::text("%llu bytes long, at most %llu are allowed", (unsigned long long)name.size(),
                       (unsigned long long)limit));
   }
+  unsigned char last = 0;
   for (const char c : name) {
     const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
+    const bool high_control = last == 0xc2 && byte >= 0x80 && byte < 0xa0;  // U+0080 to U+009F
+    last = byte;
+    if (byte < 0x20 || byte == 0x7f || high_control) {
       fail_at(cursor.file(), field, offset,
               sdk::text("%s contains the control byte 0x%02x", quoted(name).c_str(), unsigned(byte)));
     }
@@ -151,9 +155,16 @@ void MetaParser::read_array(std::string_view key, tenon_value& value) {
             sdk::text("%llu elements of type %s do not fit into the %llu bytes that remain", (unsigned long long)count,
                       kValueTypes[type].name, (unsigned long long)cursor_.remaining()));
   }
+  n_elements_ += count;
+  if (n_elements_ > kMostElements) {
+    fail_at(cursor_.file(), field_of("length", key), count_at,
+            sdk::text("%llu elements; all arrays of a file may have %llu together", (unsigned long long)count,
+                      (unsigned long long)kMostElements));
+  }
   value.count = count;
   if (type == kTypeString) {
     auto& strings = *file_.string_arrays_.emplace_back(std::make_unique<std::vector<tenon_str>>());
+    strings.reserve(count);  // the file has eight bytes for each at least, and there is a limit
     for (uint64_t i = 0; i < count; ++i) {
       strings.push_back(
           sdk::to_str(cursor_.string([key, i] { return field_of("element", key) + ", index " + std::to_string(i); })));

@@ -17,6 +17,7 @@ class MetaParser {
 
   Cursor& cursor_;
   GgufFile& file_;
+  uint64_t n_elements_ = 0;  // of the arrays read so far
 };
 
 // A name that stands in messages and maps: not empty, at most `limit` bytes, no control bytes. Throws CORRUPT.

@@ -268,5 +268,38 @@ TEST(GgufHostile, RandomDamageNeverCrashes) {
   EXPECT_GT(refused, 500);
 }
 
+// What is kept in memory for a key, a tensor or a string is larger than its bytes in the file.
+TEST(GgufHostile, RefusesMoreRecordsThanAnyModelHas) {
+  Builder builder = valid();
+  const std::string bytes = builder.build() + std::string(8 << 20, '\0');
+  expect_refused(patched(bytes, 8, int64_t(65537)), "tensor count", 8);
+  expect_refused(patched(bytes, 16, int64_t(65537)), "key count", 16);
+}
+
+TEST(GgufHostile, RefusesMoreArrayElementsThanAnyModelHas) {
+  const std::vector<uint8_t> half((size_t(1) << 23) + 1, 1);
+  Builder one;
+  one.add_array<uint8_t>("first", Builder::kU8, half);
+  const OpenedSet good({{"good.gguf", one.build()}});
+  EXPECT_EQ(good.status(), TENON_OK) << good.message();
+  Builder two;
+  two.add_array<uint8_t>("first", Builder::kU8, half).add_array<uint8_t>("second", Builder::kU8, half);
+  const OpenedSet set({{"bad.gguf", two.build()}});
+  EXPECT_EQ(set.status(), TENON_CORRUPT);
+  EXPECT_NE(set.message().find("length of key 'second'"), std::string::npos) << set.message();
+}
+
+TEST(GgufHostile, RefusesControlCharactersBeyondAsciiInNames) {
+  Builder builder;
+  builder.add_string("general.\xc2\x9b" "31m", "x");
+  const OpenedSet set({{"bad.gguf", builder.build()}});
+  EXPECT_EQ(set.status(), TENON_CORRUPT);
+  EXPECT_NE(set.message().find("control byte 0x9b"), std::string::npos) << set.message();
+  Builder accents;  // U+00E9 has the same first half as no control, U+0169 the same second half
+  accents.add_string("general.\xc3\xa9\xc5\xa9", "x");
+  const OpenedSet good({{"good.gguf", accents.build()}});
+  EXPECT_EQ(good.status(), TENON_OK) << good.message();
+}
+
 }  // namespace
 }  // namespace tenon::test

@@ -1,4 +1,4 @@
-// A format of a few bytes: "KITF", u32 count, then count × (u64 offset, u64 bytes) of tensors "t0", "t1" … of i8.
+// A format of a few bytes: "KITF", u32 count, then count × (u64 offset, u64 bytes) of tensors "0", "1" … of i8.
 // Without a fault it keeps every duty.
 #include <cstring>
 #include <memory>
@@ -59,7 +59,7 @@ tenon_status open(void*, tenon_file* const* files, uint32_t, void** out) noexcep
         return corrupt("a tensor reaches past the file's end");
       plane.dim[0] = static_cast<int64_t>(plane.bytes & INT64_MAX);
       source->planes.push_back(plane);
-      source->names.push_back("t" + std::to_string(i));
+      source->names.push_back(std::to_string(i));
     }
     *out = source.release();
     return TENON_OK;

@@ -84,7 +84,10 @@ class Linear final : public sdk::Kernel {
         kFault == kWrongShare ? sdk::Range{0, worker.index() == 0 ? (n + 15) / 16 : 0} : worker.share((n + 15) / 16);
     if (kFault == kAllocates) std::vector<float>(size_t(k)).at(0) = 1;
     if (kFault == kStartsThread) start_thread();
-    if (kFault == kCrashes && rows == 7) *reinterpret_cast<volatile int*>(8) = 1;
+    if (kFault == kCrashes && rows == 7) {
+      volatile int* volatile nowhere = nullptr;
+      *nowhere = 1;
+    }
     if (kFault == kHangs && rows == 7)
       for (;;) std::atomic_thread_fence(std::memory_order_seq_cst);
     if (kFault == kChangesInput && worker.index() == 0) *sdk::row(args.in(0), 0) += 0.5f;

@@ -61,6 +61,7 @@ const CheckResult* failure(const KitReport& report, const std::string& part) {
 struct Planted {
   const char *plugin, *check, *reason;
 };
+std::ostream& operator<<(std::ostream& out, const Planted& planted) { return out << planted.check; }
 
 class Faults : public ::testing::TestWithParam<Planted> {};
 

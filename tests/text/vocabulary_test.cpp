@@ -76,6 +76,43 @@ TEST(Vocabulary, RefusesShortArraysAndBadEntries) {
   expect_spm_refused("token_type", [](FakeMetadata& m) { set_tokens(m, {{"x", kByte}}); });
 }
 
+TEST(Vocabulary, RefusesMoreThanAnyVocabularyHas) {
+  const auto repeat = [](FakeMetadata& m, const std::string& key, const char* text, size_t count) {
+    const std::vector<tenon_str> items(count, m.keep(text));
+    m.set_array(key, TENON_VALUE_STRING, items.data(), items.size(), sizeof(tenon_str));
+  };
+  constexpr size_t kMost = size_t{1} << 22;
+  expect_bpe_refused("tokens", [&](FakeMetadata& m) {
+    m.erase("tokenizer.ggml.token_type");
+    repeat(m, "tokenizer.ggml.tokens", "a", kMost + 1);
+  });
+  expect_bpe_refused("merges", [&](FakeMetadata& m) { repeat(m, "tokenizer.ggml.merges", "a b", kMost + 1); });
+}
+
+TEST(Vocabulary, RefusesTokensLongerThanAnyHas) {
+  const auto build = [](const TokenSpec& token) {
+    FakeMetadata metadata;
+    set_bpe(metadata, "gpt-2", {token}, {"a b"});
+    return make_tokenizer(metadata)->size();
+  };
+  EXPECT_EQ(build({std::string(65535, 'x')}), kFirst + 1);
+  EXPECT_THROW(build({std::string(65536, 'x')}), Error);
+  // Special tokens are looked for at every place of a text.
+  for (const int32_t type : {kControl, kUser, kUnknown}) {
+    EXPECT_EQ(build({std::string(1024, 'x'), type}), kFirst + 1);
+    EXPECT_THROW(build({std::string(1025, 'x'), type}), Error);
+  }
+}
+
+TEST(Vocabulary, RefusesSpecialTokensThatTogetherAreTooLong) {
+  std::vector<TokenSpec> tokens;
+  for (int i = 0; i < 17000; ++i) {
+    std::string text = std::to_string(i) + "<";
+    tokens.push_back({text + std::string(1024 - text.size(), 'x'), kControl});
+  }
+  expect_bpe_refused("tokens", [&](FakeMetadata& m) { set_tokens(m, tokens); });
+}
+
 TEST(Vocabulary, RefusesMergesThatDoNotParse) {
   for (const char* rule : {"", "ab", " ab", "a ", " "}) {
     expect_bpe_refused("merges", [rule](FakeMetadata& m) { m.set_strings("tokenizer.ggml.merges", {"a b", rule}); });

@@ -152,6 +152,8 @@ class Engine {
   std::unique_ptr<Model> load(const ModelOptions& options);
   // Only the tokenizer: needs no architecture and no weights.
   std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
+  // Only the chat template's text; "" when the file has none.
+  std::string load_chat_template(const std::string& path);
   std::string inspect(const std::string& path, const InspectOptions& options);
   // `tenon plugins list|verify|info`: text for people, or JSON.
   std::string plugins_list(bool json);

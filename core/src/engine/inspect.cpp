@@ -8,6 +8,9 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <functional>
+#include <numeric>
+
 namespace tenon::engine {
 namespace {
 
@@ -44,13 +47,14 @@ Json file_report(const source::ModelSource& source, const plugin::PluginHost& pl
     if (entry.is_null()) entry = {{"tensors", 0}, {"bytes", 0}};
     entry["tensors"] = entry["tensors"].get<uint64_t>() + 1;
     entry["bytes"] = entry["bytes"].get<uint64_t>() + tensor.bytes();
-    elements += uint64_t(tensor.cols()) * uint64_t(tensor.rows()) * uint64_t(tensor.experts());
+    elements += std::accumulate(tensor.dim.begin(), tensor.dim.end(), uint64_t(1), std::multiplies<uint64_t>());
   }
   out["parameters"] = elements, out["n_tensors"] = source.tensors().size(), out["types"] = types;
-  Json metadata = Json::object();
+  // Pushed, since an ordered object looks for a key by walking all of them; the source has each key once.
+  Json::object_t metadata;
   for (size_t i = 0; i < source.metadata().size(); ++i)
-    metadata[std::string(source.metadata().key_at(i))] = value_of(source.metadata().value_at(i));
-  out["metadata"] = metadata;
+    metadata.push_back({std::string(source.metadata().key_at(i)), value_of(source.metadata().value_at(i))});
+  out["metadata"] = std::move(metadata);
   return out;
 }
 
@@ -115,7 +119,11 @@ std::string as_text(const Json& report) {
   if (!report.contains("tensors") && !report.contains("kernels") && !report.contains("plan") && !report.contains("graph"))
     for (const auto& [key, value] : file["metadata"].items()) {
       std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-      if (text.size() > 90) text = text.substr(0, 87) + "…";
+      if (text.size() > 90) {
+        size_t end = 87;  // not inside a character
+        while (end > 80 && (uint8_t(text[end]) & 0xc0) == 0x80) --end;
+        text = text.substr(0, end) + "…";
+      }
       out += fmt::format("  {} = {}\n", key, text);
     }
   if (report.contains("tensors"))

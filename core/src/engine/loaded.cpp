@@ -34,7 +34,17 @@ uint32_t cache_dtype(const std::string& asked, Precision precision, const plugin
   if (asked.empty()) return precision == Precision::kExact ? TENON_DTYPE_F32 : TENON_DTYPE_F16;
   const uint32_t id = registry.dtype_id(asked);
   if (id == TENON_DTYPE_NONE) throw Error(ErrorKind::kUsage, fmt::format("{}: \"{}\" is no known type (f32, f16, bf16 …)", flag, asked));
+  if (!registry.dtype(id)->encode)
+    throw Error(ErrorKind::kUsage, fmt::format("{}: rows cannot be written as {}, which has no encoder (f32, f16, bf16, q8_0 … have)", flag, asked));
   return id;
+}
+
+// A vocabulary may have fewer tokens than the model has rows (they are padding), but not more.
+void check_vocabulary(const Metadata& metadata, int64_t rows) {
+  constexpr const char* kTokens = "tokenizer.ggml.tokens";
+  const tenon_value* tokens = metadata.find(kTokens);
+  if (tokens && tokens->type == TENON_VALUE_ARRAY && tokens->count > uint64_t(rows))
+    throw Error(ErrorKind::kFile, fmt::format("{}: {} tokens, but the model's output has {} rows", kTokens, tokens->count, rows));
 }
 
 }  // namespace
@@ -88,6 +98,7 @@ Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options) : plugi
   if (status != TENON_NOT_FOUND || scheme != "gguf") plugin::check_status(status, fmt::format("{}: names of scheme {}", configured_->name(), scheme));
   names_ = std::make_unique<graph::NameMap>(*source_, std::span(rules, status == TENON_OK ? n_rules : 0));
   graph_ = graph::build_graph(configured_->architecture(), configured_->model(), "main", *names_);
+  check_vocabulary(source_->metadata(), vocab());
   std::vector<std::string> used;
   for (const graph::Weight& weight : graph_.weights) used.push_back(weight.name);
   unused_ = names_->unused(used);
@@ -119,7 +130,7 @@ void Loaded::pick_backend(plugin::PluginHost& plugins) {
     for (const plugin::PluginRecord& record : plugins.plugins())
       if (record.refusal.empty()) installed.insert(installed.end(), record.backends.begin(), record.backends.end());
     const std::string refusals = plugins.refusals();
-    throw Error(ErrorKind::kUsage, fmt::format("no backend \"{}\"; installed: {}{}{}", name, fmt::join(installed, ", "),
+    throw Error(options_.backend == "auto" ? ErrorKind::kRuntime : ErrorKind::kUsage, fmt::format("no backend \"{}\"; installed: {}{}{}", name, fmt::join(installed, ", "),
                                                refusals.empty() ? "" : "; refused: ", refusals));
   }
   uint32_t n = 0;
@@ -130,7 +141,9 @@ void Loaded::pick_backend(plugin::PluginHost& plugins) {
   plugins.open_kernels(name);
   const uint32_t most = std::max(1u, devices[0]->max_workers);
   n_workers_ = device_->is_spmd() ? (options_.threads ? options_.threads : most) : 1;
-  if (n_workers_ > 1024) throw Error(ErrorKind::kUsage, fmt::format("{} threads", n_workers_));
+  constexpr uint32_t kMostWorkers = 1024;
+  if (n_workers_ > kMostWorkers)
+    throw Error(ErrorKind::kUsage, fmt::format("threads: expected 1 to {}, found {}", kMostWorkers, n_workers_));
 }
 
 store::StoreOptions Loaded::store_options() const {

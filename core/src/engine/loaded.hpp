@@ -15,6 +15,7 @@
 
 #include <tenon/engine.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -67,7 +68,11 @@ class Loaded {
   int64_t vocab() const;
   uint32_t n_workers() const { return n_workers_; }
   uint32_t max_outputs() const;
-  uint32_t max_prefill_rows() const { return uint32_t(longest_chunk(options_.prefill_chunk)); }
+  // Of one step. No chunk is longer than the context, whatever was asked for.
+  uint32_t max_prefill_rows() const {
+    const int64_t context = (context_ + TENON_PAGE_TOKENS - 1) / TENON_PAGE_TOKENS * TENON_PAGE_TOKENS;
+    return uint32_t(longest_chunk(std::min<int64_t>(options_.prefill_chunk, context)));
+  }
   std::string backend_description() const;
   program::Selection select(uint32_t phase);
 

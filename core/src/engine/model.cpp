@@ -1,5 +1,6 @@
 #include "chunks.hpp"
 #include "model_impl.hpp"
+#include "naming.hpp"
 
 #include <tenon/error.hpp>
 
@@ -310,7 +311,8 @@ Model::~Model() = default;
 const ModelInfo& Model::info() const { return impl_->info; }
 
 const Tokenizer& Model::tokenizer() const {
-  if (!impl_->tokenizer) impl_->tokenizer = make_tokenizer(impl_->loaded->source().metadata());
+  if (!impl_->tokenizer)
+    impl_->tokenizer = engine::naming(impl_->loaded->options().path, [&] { return make_tokenizer(impl_->loaded->source().metadata()); });
   return *impl_->tokenizer;
 }
 

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace tenon::graph {
@@ -39,21 +40,32 @@ bool match_numbered(std::string_view pattern, std::string_view text, int64_t* nu
 }
 
 NameMap::NameMap(const source::ModelSource& source, std::span<const tenon_name_rule> rules) : source_(source) {
+  // Rules without a number are looked up: there may be one for each of many tensors that are known to be unused.
+  std::vector<const tenon_name_rule*> numbered;
+  std::unordered_map<std::string_view, std::vector<const tenon_name_rule*>> plain;
+  for (const tenon_name_rule& rule : rules) {
+    if (view(rule.source).find("{i}") == std::string_view::npos)
+      plain[view(rule.source)].push_back(&rule);
+    else
+      numbered.push_back(&rule);
+  }
   for (const source::Tensor& tensor : source.tensors()) {
     bool ruled = false;
-    for (const tenon_name_rule& rule : rules) {
-      int64_t number = -1;
-      if (!match_numbered(view(rule.source), tensor.name, &number)) continue;
+    const auto apply = [&](const tenon_name_rule& rule, int64_t number) {
       ruled = true;
       if (rule.transform == TENON_TRANSFORM_UNUSED) {
         known_unused_.push_back(tensor.name);
-        continue;
+        return;
       }
       if (!is_served(rule.transform))
         throw Error(ErrorKind::kFile, fmt::format("tensor {}: its name rule needs transform {}, which this build does not serve",
                                                   tensor.name, rule.transform));
       bindings_[with_number(view(rule.canonical), number)] = {&tensor, rule.transform, rule.a, rule.b};
-    }
+    };
+    if (const auto found = plain.find(tensor.name); found != plain.end())
+      for (const tenon_name_rule* rule : found->second) apply(*rule, -1);
+    for (const tenon_name_rule* rule : numbered)
+      if (int64_t number = -1; match_numbered(view(rule->source), tensor.name, &number)) apply(*rule, number);
     if (!ruled) bindings_.try_emplace(tensor.name, Binding{&tensor, TENON_TRANSFORM_NONE, 0, 0});
   }
 }

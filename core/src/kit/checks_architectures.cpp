@@ -174,7 +174,10 @@ std::vector<std::pair<std::string, tenon_value>> odd_values(const tenon_value& w
 std::string odd_fault(const tenon_architecture& a, const source::ModelSource& source) {
   const tenon_meta& meta = *source.meta_handle();
   const auto tried = [&](const ChangedMeta& changed, const std::string& what) -> std::string {
-    score_of(a, changed);
+    uint32_t score = 0;
+    plugin::PluginHost::take_message();
+    if (a.score(a.self, &changed, &score) != TENON_OK && plugin::PluginHost::take_message().empty())
+      return what + ": score() failed without a message";
     const Attempt attempt(a, changed);
     if (!attempt.fault.empty()) return what + ": " + attempt.fault;
     if (attempt.status != TENON_OK) return "";

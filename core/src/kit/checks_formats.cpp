@@ -32,11 +32,11 @@ class MemoryFile final : public tenon_file {
  public:
   MemoryFile(std::string name, std::string_view bytes) : name_(std::move(name)), size_(bytes.size()) {
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    mapped_ = (size_ + 63 + page) / page * page + page;
+    mapped_ = (size_ + 7 + page) / page * page + page;
     memory_ = static_cast<uint8_t*>(mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (memory_ == MAP_FAILED) throw std::bad_alloc();
-    // Aligned as the begin of a mapped file is wherever that matters, so up to 63 bytes lie before the border.
-    begin_ = memory_ + mapped_ - page - (size_ + 63) / 64 * 64;
+    // The begin is aligned for numbers of any width, so up to 7 bytes lie before the border.
+    begin_ = memory_ + mapped_ - page - (size_ + 7) / 8 * 8;
     std::memset(memory_, 0xa5, mapped_ - page);
     std::copy(bytes.begin(), bytes.end(), begin_);
     mprotect(memory_ + mapped_ - page, page, PROT_NONE);

@@ -130,6 +130,12 @@ uint32_t live_rows(const OpCase& c, uint32_t domain) {
   return domain == TENON_DOMAIN_OUTPUT_ROWS ? c.step.n_outputs : c.step.n_seqs;
 }
 
+// Blocks have no views: abi.h.
+bool can_be_view(uint32_t encoding) {
+  return encoding == TENON_ENC_F32 || encoding == TENON_ENC_BF16 || encoding == TENON_ENC_F16 ||
+         encoding == TENON_ENC_I32;
+}
+
 // A case's operands in memory and its node, for one run.
 class Bound {
  public:
@@ -143,8 +149,8 @@ class Bound {
     for (size_t i = 0; i < c.in.size(); ++i) {
       const Input& x = c.in[i];
       const uint32_t plain = x.ids ? TENON_ENC_I32 : TENON_ENC_F32;
-      types_in_.push_back(
-          {i < options.in_encoding.size() ? options.in_encoding[i] : plain, x.domain, x.cols, x.groups});
+      const uint32_t encoding = i < options.in_encoding.size() ? options.in_encoding[i] : plain;
+      types_in_.push_back({encoding, x.domain, x.cols, can_be_view(encoding) ? x.groups : 1});
     }
     for (const Output& y : c.out) types_out_.push_back({y.encoding, y.domain, y.cols, 1});
     for (const Weight& w : c.weights) {
@@ -200,7 +206,11 @@ class Bound {
     check(status, "accept");
     result_.accepted = true;
     for (size_t i = 0; i < case_.in.size(); ++i) {
-      if (i >= options_.in_encoding.size()) types_in_[i].encoding = offer.in_encoding[i];
+      if (i >= options_.in_encoding.size() && offer.in_encoding[i] != types_in_[i].encoding) {
+        // The executor encodes a view into a value without gaps.
+        types_in_[i].encoding = offer.in_encoding[i];
+        types_in_[i].groups = 1;
+      }
       result_.in_encoding.push_back(types_in_[i].encoding);
     }
     for (size_t i = 0; i < case_.out.size(); ++i)
@@ -270,20 +280,21 @@ class Bound {
     for (size_t i = 0; i < case_.in.size(); ++i) {
       const Input& x = case_.in[i];
       const uint32_t encoding = types_in_[i].encoding;
-      const int64_t width = x.cols / x.groups, full = x.lead + x.groups * (width + x.gap);
-      if (full != x.cols && encoding != TENON_ENC_F32 && encoding != TENON_ENC_BF16 && encoding != TENON_ENC_F16)
-        throw std::runtime_error("a strided view has no block encoding");
+      const bool as_given = encoding == TENON_ENC_F32 || encoding == TENON_ENC_I32 ||
+                            (i < options_.in_encoding.size() && can_be_view(encoding));
+      const int64_t groups = types_in_[i].groups, width = x.cols / groups;
+      const int64_t lead = as_given ? x.lead : 0, gap = as_given ? x.gap : 0, full = lead + groups * (width + gap);
       const int64_t item = encoding == TENON_ENC_F32 || encoding == TENON_ENC_I32 ? 4 : 2;
       const int64_t row_bytes = tenon_encoding_row_bytes(encoding, full), rows = x.rows + 3;
       inputs_.emplace_back(size_t(rows * row_bytes), options_.poison);
       for (int64_t r = 0; r < x.rows; ++r)
-        for (int64_t g = 0; g < x.groups; ++g)
+        for (int64_t g = 0; g < groups; ++g)
           encode_row(encoding, x.data.data() + r * x.cols + g * width, width,
-                     inputs_.back().data() + r * row_bytes + (x.lead + g * (width + x.gap)) * item);
+                     inputs_.back().data() + r * row_bytes + (lead + g * (width + gap)) * item);
       tenon_view view = {};
-      view.data = address(inputs_.back().data()) + uint64_t(x.lead * item), view.rows = rows, view.cols = x.cols;
-      view.row_bytes = row_bytes, view.groups = x.groups, view.encoding = encoding;
-      view.group_bytes = x.groups > 1 ? (width + x.gap) * item : width * item;
+      view.data = address(inputs_.back().data()) + uint64_t(lead * item), view.rows = rows, view.cols = x.cols;
+      view.row_bytes = row_bytes, view.groups = groups, view.encoding = encoding;
+      view.group_bytes = groups > 1 ? (width + gap) * item : width * item;
       views_in_.push_back(view);
       inputs_.back().keep();
     }

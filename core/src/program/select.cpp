@@ -17,6 +17,8 @@
 namespace tenon::program {
 namespace {
 
+constexpr const char* kForbidden = "forbidden by the user";
+
 std::string_view view(tenon_str text) { return {text.data, size_t(text.size)}; }
 
 std::string_view encoding_name(uint32_t encoding) {
@@ -138,7 +140,7 @@ class Selector {
       } else if (const auto lacking = missing_feature(view(kernel->feature), device_.table()); !lacking.empty()) {
         reason = fmt::format("needs {}", lacking);
       } else if (listed(options_.forbid, name)) {
-        reason = "forbidden by the user";
+        reason = kForbidden;
       } else {
         reason = ask(*kernel, node, &candidate.offer);
       }
@@ -228,7 +230,7 @@ class Selector {
       table = table_of(node, {}, true);
       candidate = best(*table->get(), graph::op_name(node.op), &choice.refusals);
     }
-    if (!candidate) throw Error(ErrorKind::kFile, nobody(choice));
+    if (!candidate) throw Error(error_kind(choice), nobody(choice));
     auto out = std::make_unique<Selected>();
     out->node = std::move(node);
     out->kernel = candidate->kernel, out->offer = candidate->offer;
@@ -247,6 +249,12 @@ class Selector {
     choice.node = node.name, choice.op = graph::op_name(node.op), choice.layer = node.layer;
     for (int32_t id : node.weight) choice.dtypes.push_back(weights_.dtype_name(id));
     return choice;
+  }
+
+  // The file asks for too much, or the user took away what would have served it.
+  static ErrorKind error_kind(const Choice& choice) {
+    const auto forbidden = [](const Refusal& refusal) { return refusal.reason == kForbidden; };
+    return std::any_of(choice.refusals.begin(), choice.refusals.end(), forbidden) ? ErrorKind::kUsage : ErrorKind::kFile;
   }
 
   std::string nobody(const Choice& choice) const {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cmath>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace tenon::program {
@@ -172,7 +173,12 @@ void WeightSet::pack(uint32_t n_workers, const ProgressCallback& progress, const
     }
   };
   std::vector<std::thread> threads;
-  for (uint32_t i = 1; i < n_workers; ++i) threads.emplace_back(work, false);
+  threads.reserve(n_workers);
+  try {
+    for (uint32_t i = 1; i < n_workers; ++i) threads.emplace_back(work, false);
+  } catch (const std::system_error&) {
+    // No more threads to be had: those there are do the work.
+  }
   work(true);
   for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);

@@ -106,6 +106,7 @@ std::optional<std::vector<int64_t>> Metadata::integers(std::string_view key) con
   if (!value) return std::nullopt;
   if (value->type != TENON_VALUE_ARRAY) fail_type(key, "an array of integers", *value);
   std::vector<int64_t> out;
+  out.reserve(value->count);
   for (uint64_t i = 0; i < value->count; ++i) out.push_back(integer_element(key, *value, i));
   return out;
 }
@@ -115,6 +116,7 @@ std::optional<std::vector<float>> Metadata::reals(std::string_view key) const {
   if (!value) return std::nullopt;
   if (value->type != TENON_VALUE_ARRAY) fail_type(key, "an array of numbers", *value);
   std::vector<float> out;
+  out.reserve(value->count);
   for (uint64_t i = 0; i < value->count; ++i) {
     if (value->element == TENON_VALUE_F32) {
       out.push_back(element<float>(*value, i));

@@ -62,7 +62,10 @@ int32_t Stores::group_of(int32_t window) {
     a_sequence = std::min(a_sequence, pages_for(window - 1) + pages_for(int64_t(options_.max_step_tokens) + TENON_DECODE_MAX_TOKENS) + 2);
   Group group;
   group.window = window;
-  for (int64_t i = a_sequence * options_.max_sequences; i-- > 0;) group.free.push_back(int32_t(i));
+  group.n_pages = a_sequence * int64_t(options_.max_sequences);
+  if (group.n_pages > INT32_MAX)
+    throw Error(ErrorKind::kCapacity, fmt::format("{} sequences of {} tokens need {} K/V pages, more than can be numbered",
+                                                  options_.max_sequences, options_.context, group.n_pages));
   groups_.push_back(std::move(group));
   return int32_t(groups_.size()) - 1;
 }
@@ -77,7 +80,13 @@ void Stores::add_paged(const tenon_store_type& type, const plugin::Registry& reg
   pool.value_offset = TENON_ALIGN64(pool.row_bytes_k * type.heads * kPage);
   pool.page_bytes = pool.value_offset + TENON_ALIGN64(pool.row_bytes_v * type.heads * kPage);
   pool.group = group_of(type.window);
-  pool.base = program::Buffer(device, uint64_t(pool.page_bytes) * groups_[size_t(pool.group)].free.size(), "K/V pages");
+  Group& group = groups_[size_t(pool.group)];
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(uint64_t(pool.page_bytes), uint64_t(group.n_pages), &bytes))
+    throw Error(ErrorKind::kCapacity, fmt::format("{} K/V pages of {} bytes are more than can be addressed", group.n_pages, pool.page_bytes));
+  pool.base = program::Buffer(device, bytes, "K/V pages");
+  if (group.free.empty())
+    for (int64_t i = group.n_pages; i-- > 0;) group.free.push_back(int32_t(i));
   pools_.push_back(std::move(pool));
 }
 

@@ -70,7 +70,8 @@ class Stores {
  private:
   struct Group {
     int32_t window = 0;
-    std::vector<int32_t> free;  // page ids, the next one last
+    int64_t n_pages = 0;
+    std::vector<int32_t> free;  // page ids, the next one last; filled when memory for the pages was had
   };
   struct Pool {
     program::Buffer base, aux;

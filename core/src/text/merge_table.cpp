@@ -11,6 +11,7 @@ namespace tenon::text {
 namespace {
 
 constexpr std::string_view kMergesKey = "tokenizer.ggml.merges";
+constexpr size_t kMostRules = size_t{1} << 22;  // far above any vocabulary
 
 [[noreturn]] void fail(const std::string& what) {
   throw Error(ErrorKind::kFile, std::string(kMergesKey) + ": " + what);
@@ -74,7 +75,8 @@ void MergeTable::insert(uint64_t key, uint32_t rank, int32_t joined) {
 MergeTable::MergeTable(const Metadata& metadata, Vocabulary& vocabulary) {
   const auto merges = metadata.strings(kMergesKey);
   if (!merges) fail("missing, but this vocabulary merges by rank");
-  if (merges->size() > size_t{1} << 28) fail(std::to_string(merges->size()) + " rules are too many");
+  if (merges->size() > kMostRules)
+    fail(std::to_string(merges->size()) + " rules, expected at most " + std::to_string(kMostRules));
   const uint64_t n_slots = std::bit_ceil(std::max<uint64_t>(16, merges->size() + merges->size() / 2));
   slots_.resize(n_slots);
   mask_ = n_slots - 1;

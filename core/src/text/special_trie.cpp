@@ -1,6 +1,17 @@
 #include "text/special_trie.hpp"
 
+#include <string>
+#include <tenon/error.hpp>
+
 namespace tenon::text {
+namespace {
+
+// Every byte of a special token takes a node of 16 bytes, and text is compared with them at each of its places.
+constexpr size_t kLongest = 1024, kMostNodes = size_t{1} << 24;
+
+[[noreturn]] void fail(const std::string& what) { throw Error(ErrorKind::kFile, "tokenizer.ggml.tokens: " + what); }
+
+}  // namespace
 
 SpecialTrie::SpecialTrie(const Vocabulary& vocabulary) {
   roots_.fill(-1);
@@ -8,7 +19,16 @@ SpecialTrie::SpecialTrie(const Vocabulary& vocabulary) {
     const TokenType type = vocabulary.type(id);
     const bool always = type == TokenType::kUserDefined;
     if (!always && type != TokenType::kControl && type != TokenType::kUnknown) continue;
-    insert(vocabulary.text(id), id, always);
+    const std::string_view text = vocabulary.text(id);
+    if (text.size() > kLongest) {
+      fail("token " + std::to_string(id) + " is special and has " + std::to_string(text.size()) +
+           " bytes, expected at most " + std::to_string(kLongest));
+    }
+    insert(text, id, always);
+    if (nodes_.size() > kMostNodes) {
+      fail("special tokens up to " + std::to_string(id) + " make a tree of " + std::to_string(nodes_.size()) +
+           " bytes, expected at most " + std::to_string(kMostNodes));
+    }
   }
 }
 

@@ -13,6 +13,7 @@ namespace tenon::text {
 // A byte trie of control, unknown and user-defined tokens. Immutable after construction.
 class SpecialTrie {
  public:
+  // Throws Error(kFile) when the tokens are longer than any that a model has.
   explicit SpecialTrie(const Vocabulary& vocabulary);
 
   struct Match {

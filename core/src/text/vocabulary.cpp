@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <tenon/error.hpp>
 
 #include "source/metadata.hpp"
@@ -13,6 +12,10 @@ namespace {
 constexpr std::string_view kTokensKey = "tokenizer.ggml.tokens";
 constexpr std::string_view kTypesKey = "tokenizer.ggml.token_type";
 constexpr std::string_view kScoresKey = "tokenizer.ggml.scores";
+
+// Far above any vocabulary. Tables take some hundred bytes for a token, and encoding looks at texts up to the longest.
+constexpr size_t kMostTokens = size_t{1} << 22;
+constexpr uint64_t kLongestToken = 65535;
 
 // Texts that end a turn or a document in released models; they count only where the file types them as control tokens.
 constexpr std::string_view kEndTexts[] = {"<|eot_id|>",
@@ -79,11 +82,19 @@ void Vocabulary::read_tokens(const Metadata& metadata) {
   if (!tokens)
     fail(kTokensKey, "missing, but a tokenizer needs its tokens; convert the model again with its vocabulary");
   if (tokens->empty()) fail(kTokensKey, "the array is empty");
-  if (tokens->size() > static_cast<size_t>(std::numeric_limits<int32_t>::max() / 2)) {
-    fail(kTokensKey, std::to_string(tokens->size()) + " tokens, but ids have 31 bits");
+  if (tokens->size() > kMostTokens) {
+    fail(kTokensKey,
+         std::to_string(tokens->size()) + " tokens, expected at most " + std::to_string(kMostTokens));
   }
   uint64_t bytes = 0;
-  for (const tenon_str& token : *tokens) bytes += token.size;
+  for (size_t i = 0; i < tokens->size(); ++i) {
+    const uint64_t size = (*tokens)[i].size;
+    if (size > kLongestToken) {
+      fail(kTokensKey, "token " + std::to_string(i) + " has " + std::to_string(size) + " bytes, expected at most " +
+                           std::to_string(kLongestToken));
+    }
+    bytes += size;
+  }
   index_.reserve(bytes, tokens->size());
   constexpr size_t kAhead = 16;  // places are fetched that many tokens before they are written
   std::array<uint64_t, kAhead> hashes{};

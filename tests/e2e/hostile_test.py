@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+"""Model files and arguments that want to do harm, given to the program from outside: each ends with the status of the
+contract and a message that names the file or flag. Environment: TENON_E2E_PROGRAM; TENON_E2E_DATA, tests/data."""
+import fcntl
+import json
+import os
+import pathlib
+import resource
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ["TENON_E2E_PROGRAM"]
+DATA = pathlib.Path(os.environ["TENON_E2E_DATA"])
+MODEL = DATA / "models" / "gemma3" / "gemma3-Q4_0.gguf"
+RECURRENT_MODEL = DATA / "models" / "qwen35" / "qwen35-Q4_K_M.gguf"
+FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+U32, F32, STRING, ARRAY = 4, 6, 8, 9
+
+
+def text_bytes(text):
+    return struct.pack("<Q", len(text)) + text
+
+
+class Gguf:
+    """A file's keys, to be changed and written again; tensors and data stay as they are."""
+
+    def __init__(self, path):
+        self.bytes, self.at, self.keys = pathlib.Path(path).read_bytes(), 4, {}
+        self.version, self.n_tensors, n_keys = self.read("I"), self.read("q"), self.read("q")
+        for _ in range(n_keys):
+            key = self.read_text().decode()
+            kind = self.read("I")
+            self.keys[key] = kind, self.read_value(kind)
+        begin = self.at
+        for _ in range(self.n_tensors):
+            self.read_text()
+            for _ in range(self.read("I")):
+                self.read("q")
+            self.read("I")
+            self.read("Q")
+        self.infos = self.bytes[begin:self.at]
+        self.data = self.bytes[(self.at + 31) // 32 * 32:]
+
+    def read(self, form):
+        value = struct.unpack_from("<" + form, self.bytes, self.at)[0]
+        self.at += struct.calcsize("<" + form)
+        return value
+
+    def read_text(self):
+        size = self.read("Q")
+        self.at += size
+        return self.bytes[self.at - size:self.at]
+
+    def read_value(self, kind):
+        if kind == STRING:
+            return self.read_text()
+        if kind == ARRAY:
+            element, count = self.read("I"), self.read("Q")
+            return element, [self.read_value(element) for _ in range(count)]
+        return self.read(FORMATS[kind])
+
+    @staticmethod
+    def value_bytes(kind, value):
+        if kind == STRING:
+            return text_bytes(value)
+        if kind == ARRAY:
+            return struct.pack("<IQ", value[0], len(value[1])) + b"".join(Gguf.value_bytes(value[0], v) for v in value[1])
+        return struct.pack("<" + FORMATS[kind], value)
+
+    def write(self, path):
+        head = b"GGUF" + struct.pack("<Iqq", self.version, self.n_tensors, len(self.keys))
+        for key, (kind, value) in self.keys.items():
+            head += text_bytes(key.encode()) + struct.pack("<I", kind) + self.value_bytes(kind, value)
+        head += self.infos
+        pathlib.Path(path).write_bytes(head + b"\0" * (-len(head) % 32) + self.data)
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+    def tenon(self, *words, status=0, **how):
+        clean = {name: value for name, value in os.environ.items()
+                 if not name.startswith("TENON_") or name == "TENON_PLUGIN_PATH"}
+        how = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **how}
+        done = subprocess.run([PROGRAM, *map(str, words)], env=clean, timeout=250, **how)
+        self.errors = done.stderr.decode("utf-8", errors="replace")
+        self.assertEqual(done.returncode, status, (words, self.errors))
+        return (done.stdout or b"").decode("utf-8")
+
+
+class Files(Case):
+    def setUp(self):
+        super().setUp()
+        self.path = self.folder / "odd.gguf"
+
+    def refused(self, named, *words):
+        """Status 3, the file's name and what is wrong."""
+        self.tenon(*words, status=3)
+        self.assertIn("odd.gguf", self.errors)
+        self.assertIn(named, self.errors)
+
+    def eval(self):
+        return "eval", "-m", self.path, "--tokens", "5,6", "--out", self.folder / "o"
+
+    def test_values_that_make_no_sense_are_refused_with_file_and_key(self):
+        cases = {
+            "block_count": [(U32, 0), (U32, 513), (STRING, b"7"), (5, -1)],
+            "embedding_length": [(U32, 0), (U32, 2**32 - 1), (F32, 256.0)],
+            "attention.head_count": [(U32, 0), (U32, 5000), (ARRAY, (U32, [2] * 7))],
+            "attention.head_count_kv": [(U32, 0), (U32, 3), (ARRAY, (U32, [1] * 6))],
+            "attention.key_length": [(U32, 0), (U32, 1), (U32, 1 << 20)],
+            "attention.value_length": [(U32, 0), (U32, 64), (STRING, b"")],
+            "attention.sliding_window": [(U32, 0), (11, -5)],
+            "attention.layer_norm_rms_epsilon": [(F32, 0.0), (F32, -1.0), (F32, float("nan")), (F32, float("inf"))],
+            "rope.freq_base": [(F32, 0.0), (F32, float("nan")), (12, 1e300), (STRING, b"big")],
+            "context_length": [(STRING, b"long"), (11, -1)],
+        }
+        for key, values in cases.items():
+            for value in values:
+                file = Gguf(MODEL)
+                file.keys["gemma3." + key] = value
+                file.write(self.path)
+                self.refused("gemma3." + key, *self.eval())
+
+    def test_faults_of_the_tokenizer_name_the_file(self):
+        cases = {
+            "tokenizer.ggml.model": [(U32, 1), (STRING, b"t5")],
+            "tokenizer.ggml.tokens": [(ARRAY, (U32, [1])), (ARRAY, (STRING, []))],
+            "tokenizer.ggml.scores": [(ARRAY, (F32, [0.0] * 1023)), (ARRAY, (F32, [float("nan")] * 1024)), (U32, 1)],
+            "tokenizer.ggml.token_type": [(ARRAY, (5, [1] * 1023)), (ARRAY, (5, [9] * 1024)), (U32, 1)],
+            "tokenizer.ggml.bos_token_id": [(STRING, b"2")],
+        }
+        for key, values in cases.items():
+            for value in values:
+                file = Gguf(MODEL)
+                file.keys[key] = value
+                file.write(self.path)
+                self.refused(key, "tokenize", "-m", self.path, "--", "text")
+                self.refused(key, "run", "-m", self.path, "-p", "text", "-n", "1")
+
+    def test_more_tokens_than_the_model_has_rows_are_refused(self):
+        for model in (MODEL, RECURRENT_MODEL):
+            file = Gguf(model)
+            for key, extra in (("tokens", b"a token too many"), ("token_type", 1), ("scores", 0.0)):
+                if "tokenizer.ggml." + key in file.keys:
+                    file.keys["tokenizer.ggml." + key][1][1].append(extra)
+            file.write(self.path)
+            self.refused("1025 tokens", "run", "-m", self.path, "-p", "text", "-n", "1")
+
+    def test_names_in_a_file_cannot_command_the_terminal(self):
+        file = Gguf(MODEL)
+        file.keys["general.name"] = STRING, b"evil\x1b]0;title\x07\xc2\x9b31m"
+        file.write(self.path)
+        self.tenon("run", "-m", self.path, "-p", "a", "-n", "1")
+        self.assertIn("evil?]0;title??31m", self.errors)
+        file.keys["general.architecture"] = STRING, b"\x1b[2J"
+        file.write(self.path)
+        self.refused("?[2J", *self.eval())
+        self.assertNotIn("\x1b", self.errors)
+
+    def test_json_stays_json_whatever_bytes_a_file_has(self):
+        file = Gguf(MODEL)
+        file.keys["general.name"] = STRING, b"\xff\xfe\x00\xc3"
+        file.keys["gemma3.rope.freq_base"] = F32, float("nan")
+        tokens = file.keys["tokenizer.ggml.tokens"][1][1]
+        tokens[500:600] = [b"\xff%d" % i for i in range(100)]
+        file.write(self.path)
+        self.assertIn("general.name", json.loads(self.tenon("inspect", self.path, "--json"))["file"]["metadata"])
+        ids = ",".join(map(str, range(500, 600)))
+        json.loads(self.tenon("tokenize", "-m", self.path, "--decode", ids, "--json"))
+
+    def test_many_keys_are_reported_in_time(self):
+        file = Gguf(MODEL)
+        for i in range(60000):
+            file.keys[f"x.{i}"] = 0, 1
+        file.write(self.path)
+        begin = time.monotonic()
+        self.tenon("inspect", self.path, "--json")
+        self.assertLess(time.monotonic() - begin, 15)  # a walk over all keys for each takes minutes
+
+    def test_logits_that_are_not_finite_are_status_1(self):
+        file = Gguf(MODEL)
+        file.data = b"\xff" * len(file.data)
+        file.write(self.path)
+        self.tenon(*self.eval(), status=1)
+        self.assertIn("position 1 are not finite", self.errors)
+
+
+class Use(Case):
+    def refused(self, named, *words, status=2, **how):
+        self.tenon(*words, status=status, **how)
+        self.assertIn(named, self.errors)
+
+    def test_threads_that_cannot_be_had_are_an_answer(self):
+        def few_threads():
+            resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+
+        words = "run", "-m", MODEL, "-p", "a", "-n", "1"
+        self.refused("worker thread", *words, "-t", "1024", status=4, preexec_fn=few_threads)
+        self.refused("expected 1 to 1024", *words, "-t", "1025")
+
+    def test_sizes_beyond_all_memory_are_an_answer(self):
+        def little_memory():
+            resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+        out = "--out", self.folder / "o"
+        self.tenon("eval", "-m", MODEL, "--tokens", "5,6", *out, "--chunk", "999999936", preexec_fn=little_memory)
+        self.refused("K/V pages", "eval", "-m", MODEL, "--tokens", "5,6", *out, "-c", "1000000000", "--copies", "1024",
+                     status=4, preexec_fn=little_memory)
+
+    def test_devices_without_end_are_refused(self):
+        self.refused("1 GiB", "perplexity", "-m", MODEL, "-f", "/dev/zero", status=3)
+
+    def test_a_pipe_as_out_file_is_refused_at_once(self):
+        os.mkfifo(self.folder / "pipe")
+        self.refused("seek", "eval", "-m", MODEL, "--tokens", "5", "--out", self.folder / "pipe", status=1)
+
+    def test_what_the_user_forbids_is_wrong_usage(self):
+        words = "run", "-m", MODEL, "-p", "a", "-n", "1"
+        self.refused("forbidden by the user", *words, "--forbid", "cpu")
+        self.refused("--cache-type-k", *words, "--cache-type-k", "q4_k")
+        self.refused("--tokens", "run", "-m", MODEL, "--tokens", "@")
+
+    def test_a_slow_reader_that_does_not_block_gets_everything(self):
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETFL, os.O_NONBLOCK)
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("TENON_E2E")}
+        with subprocess.Popen([PROGRAM, "inspect", str(RECURRENT_MODEL), "--kernels", "--json"], stdout=writer,
+                              stderr=subprocess.PIPE, env=clean) as process:
+            os.close(writer)
+            time.sleep(1)  # the pipe is full by then
+            with os.fdopen(reader, "rb") as pipe:
+                json.loads(pipe.read())
+            self.assertEqual(process.wait(timeout=60), 0, process.stderr.read())
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[1:]], verbosity=2)
