@@ -44,9 +44,11 @@ class LineReader {
     while (true) {
       stop_if_interrupted();
       pollfd ready = {STDIN_FILENO, POLLIN, 0};
-      if (poll(&ready, 1, -1) < 0 && errno == EINTR) continue;
+      // A short wait, since a signal just before it would not end a long one.
+      if (poll(&ready, 1, 100) <= 0) continue;
       const ssize_t count = read(STDIN_FILENO, block, sizeof(block));
       if (count > 0) pending_.append(block, static_cast<size_t>(count));
+      stop_if_interrupted();
       if (count >= 0) return count > 0;
       if (errno == EINTR || errno == EAGAIN) continue;
       throw Error(ErrorKind::kRuntime, std::string("standard input: ") + std::strerror(errno));
