@@ -3,6 +3,7 @@
 #include "inspect.hpp"
 #include "loaded.hpp"
 #include "model_impl.hpp"
+#include "naming.hpp"
 #include "plugin/plugin_host.hpp"
 #include "plugin/report.hpp"
 
@@ -17,22 +18,26 @@ Engine::Engine(EngineOptions options) : impl_(std::make_unique<Impl>(options)) {
 Engine::~Engine() = default;
 
 std::unique_ptr<Model> Engine::load(const ModelOptions& options) {
-  auto parts = std::make_unique<engine::Loaded>(impl_->plugins, options);
-  parts->prepare();
-  return std::unique_ptr<Model>(new Model(std::make_unique<Model::Impl>(std::move(parts))));
+  return engine::naming(options.path, [&] {
+    auto parts = std::make_unique<engine::Loaded>(impl_->plugins, options);
+    parts->prepare();
+    return std::unique_ptr<Model>(new Model(std::make_unique<Model::Impl>(std::move(parts))));
+  });
 }
 
 std::shared_ptr<const Tokenizer> Engine::load_tokenizer(const std::string& path) {
-  return make_tokenizer(source::ModelSource::open(path, impl_->plugins)->metadata());
+  return engine::naming(path, [&] { return make_tokenizer(source::ModelSource::open(path, impl_->plugins)->metadata()); });
 }
 
 std::string Engine::load_chat_template(const std::string& path) {
-  const auto source = source::ModelSource::open(path, impl_->plugins);
-  return std::string(source->metadata().string("tokenizer.chat_template").value_or(""));
+  return engine::naming(path, [&] {
+    const auto source = source::ModelSource::open(path, impl_->plugins);
+    return std::string(source->metadata().string("tokenizer.chat_template").value_or(""));
+  });
 }
 
 std::string Engine::inspect(const std::string& path, const InspectOptions& options) {
-  return engine::inspect(impl_->plugins, path, options);
+  return engine::naming(path, [&] { return engine::inspect(impl_->plugins, path, options); });
 }
 
 std::string Engine::plugins_list(bool json) { return plugin::report_list(impl_->plugins, json); }
