@@ -100,9 +100,10 @@ std::string general_text(double value, int precision, bool alternate) {
 }
 
 std::string digits_text(uint64_t value, unsigned base, bool upper) {
+  const std::string_view all = upper ? "0123456789ABCDEF" : "0123456789abcdef";
   std::string digits;
   do {
-    digits += (upper ? "0123456789ABCDEF" : "0123456789abcdef")[value % base];
+    digits += all[value % base];
     value /= base;
   } while (value != 0);
   std::reverse(digits.begin(), digits.end());
