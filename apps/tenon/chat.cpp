@@ -67,7 +67,7 @@ class Chat {
         sampling_(sampling),
         chat_template_(chat_template),
         variables_(template_arguments(arguments)),
-        session_(model),
+        kept_(model),
         generator_(model, arguments, sampling, -1) {
     clear();
   }
@@ -120,7 +120,7 @@ class Chat {
       return;
     }
     Generation generation;
-    generator_.run(session_, prompt, generation);
+    generator_.run(kept_, prompt, generation);
     print("\n");
     if (arguments_.on("verbose") || generation.error) note(summary(generation, prompt.size(), sampling_));
     if (generation.error) throw *generation.error;
@@ -132,7 +132,7 @@ class Chat {
   const SamplingOptions& sampling_;
   const ChatTemplate& chat_template_;
   std::string variables_;
-  Session session_;
+  KeptSequence kept_;
   Generator generator_;
   ordered_json messages_;
 };
@@ -158,9 +158,9 @@ int answer_file(Engine& engine, const Arguments& arguments, const SamplingOption
   const std::unique_ptr<Model> model = load_model(engine, arguments, model_options(arguments, needed));
   warn_about(model->tokenizer());
   check_context(*model, arguments, static_cast<int64_t>(prompt.size()), "the conversation");
-  Session session(*model);
+  KeptSequence kept(*model);
   Generation generation;
-  Generator(*model, arguments, sampling, -1).run(session, prompt, generation);
+  Generator(*model, arguments, sampling, -1).run(kept, prompt, generation);
   print("\n");
   note(summary(generation, prompt.size(), sampling));
   if (generation.error) throw *generation.error;

@@ -23,7 +23,7 @@ SamplingOptions sampling_options(const Arguments& arguments) {
   return options;
 }
 
-int64_t Session::resume(const std::vector<int32_t>& prompt) {
+int64_t KeptSequence::resume(const std::vector<int32_t>& prompt) {
   const size_t most = std::min(held_.size(), prompt.size() - 1);
   const auto same = std::mismatch(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(most), prompt.begin());
   const int64_t kept = sequence_.truncate(same.first - held_.begin());
@@ -42,10 +42,10 @@ Generator::Generator(Model& model, const Arguments& arguments, const SamplingOpt
   forward_options_.cancelled = interrupted;
 }
 
-void Generator::run(Session& session, const std::vector<int32_t>& prompt, Generation& generation) {
+void Generator::run(KeptSequence& kept, const std::vector<int32_t>& prompt, Generation& generation) {
   stream_ = TextStream();
   try {
-    generate(session, prompt, generation);
+    generate(kept, prompt, generation);
   } catch (const OutputError&) {
     throw;
   } catch (const Error& error) {
@@ -55,12 +55,12 @@ void Generator::run(Session& session, const std::vector<int32_t>& prompt, Genera
   emit(stream_.finish(), generation);
 }
 
-void Generator::generate(Session& session, const std::vector<int32_t>& prompt, Generation& generation) {
+void Generator::generate(KeptSequence& kept, const std::vector<int32_t>& prompt, Generation& generation) {
   std::vector<int32_t> history = prompt;
   auto begin = std::chrono::steady_clock::now();
-  generation.resumed = session.resume(prompt);
+  generation.resumed = kept.resume(prompt);
   std::span<const float> logits =
-      forward(session, std::span<const int32_t>(prompt).subspan(static_cast<size_t>(generation.resumed)));
+      forward(kept, std::span<const int32_t>(prompt).subspan(static_cast<size_t>(generation.resumed)));
   generation.prompt_seconds = seconds_since(begin);
   begin = std::chrono::steady_clock::now();
   while (true) {
@@ -80,21 +80,21 @@ void Generator::generate(Session& session, const std::vector<int32_t>& prompt, G
     generation.marked_text += tokenizer_.piece(token, /*show_control=*/true);
     stop_if_interrupted();
     if (limit_ >= 0 && static_cast<int64_t>(generation.ids.size()) >= limit_) continue;
-    if (session.sequence().length() >= context_) {
+    if (kept.sequence().length() >= context_) {
       generation.finish_reason = "context";
       break;
     }
-    logits = forward(session, {&history.back(), 1});
+    logits = forward(kept, {&history.back(), 1});
   }
   generation.generate_seconds = seconds_since(begin);
 }
 
 // Logits after the last of `tokens`.
-std::span<const float> Generator::forward(Session& session, std::span<const int32_t> tokens) {
+std::span<const float> Generator::forward(KeptSequence& kept, std::span<const int32_t> tokens) {
   const int32_t last = static_cast<int32_t>(tokens.size()) - 1;
-  const Feed feed{&session.sequence(), tokens, {&last, 1}};
+  const Feed feed{&kept.sequence(), tokens, {&last, 1}};
   const Output output = model_.forward({&feed, 1}, forward_options_);
-  session.fed(tokens.data(), tokens.size());
+  kept.fed(tokens.data(), tokens.size());
   return output.row(0);
 }
 

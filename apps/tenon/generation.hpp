@@ -14,9 +14,9 @@ namespace tenon::launcher {
 SamplingOptions sampling_options(const Arguments& arguments);
 
 // A sequence and the tokens that it holds, kept from one answer to the next.
-class Session {
+class KeptSequence {
  public:
-  explicit Session(Model& model) : sequence_(model.sequence()) {}
+  explicit KeptSequence(Model& model) : sequence_(model.sequence()) {}
 
   Sequence& sequence() { return sequence_; }
   // Keeps what the sequence holds of the beginning of `prompt`, at most all but its last token; answers how much.
@@ -47,11 +47,11 @@ class Generator {
   Generator(Model& model, const Arguments& arguments, const SamplingOptions& sampling, int64_t n_predict);
 
   // An error of the engine or Ctrl-C ends the generation and is told in it; failing output throws.
-  void run(Session& session, const std::vector<int32_t>& prompt, Generation& generation);
+  void run(KeptSequence& kept, const std::vector<int32_t>& prompt, Generation& generation);
 
  private:
-  void generate(Session& session, const std::vector<int32_t>& prompt, Generation& generation);
-  std::span<const float> forward(Session& session, std::span<const int32_t> tokens);
+  void generate(KeptSequence& kept, const std::vector<int32_t>& prompt, Generation& generation);
+  std::span<const float> forward(KeptSequence& kept, std::span<const int32_t> tokens);
   std::span<const float> masked(std::span<const float> logits);
   void emit(const std::string& text, Generation& generation);
 

@@ -94,8 +94,8 @@ int run(const Arguments& arguments) {
   if (has_text) prompt = encode(model->tokenizer());
   check_context(*model, arguments, static_cast<int64_t>(prompt.size()), "the prompt");
 
-  Session session(*model);
-  Generator(*model, arguments, sampling, kDefaultPredict).run(session, prompt, generation);
+  KeptSequence kept(*model);
+  Generator(*model, arguments, sampling, kDefaultPredict).run(kept, prompt, generation);
   if (arguments.on("json"))
     print(to_json(generation, prompt.size(), sampling.seed));
   else if (output_is_terminal() && !generation.text.ends_with('\n'))

@@ -28,7 +28,9 @@ std::string refusal(std::string_view messages) {
 
 TEST(Chat, GivesTheVariablesOfTheModelsMakers) {
   EXPECT_EQ(chat({.messages = R"([{"role": "user", "content": "Hi"}])", .bos_token = "<s>"}), "<s>[user]Hi>unset");
-  EXPECT_EQ(chat({.messages = "[]", .tools = R"([{}, {}])", .add_generation_prompt = false,
+  EXPECT_EQ(chat({.messages = "[]",
+                  .tools = R"([{}, {}])",
+                  .add_generation_prompt = false,
                   .variables = R"({"enable_thinking": false})"}),
             "2False");
   EXPECT_EQ(chat({.messages = "[]"}, "{{ tools is none }}{{ documents is none }}{{ eos_token is defined }}"),

@@ -45,12 +45,12 @@ std::string repeated(const std::string& text, size_t n) {
 // None of them may overflow the stack.
 TEST(TemplateParse, DeepNestingIsRefused) {
   constexpr size_t kMany = 100000;
-  for (const std::string& open : {"(", "[", "{1:", "not ", "-", "a[", "f(", "1 if ", "a|d(", "a is eq [", "x if y else "})
+  for (const char* open : {"(", "[", "{1:", "not ", "-", "a[", "f(", "1 if ", "a|d(", "a is eq [", "x if y else "})
     EXPECT_NE(refusal("{{ " + repeated(open, kMany)), "no error") << open;
-  for (const std::string& rest : {"+1", ".a", "[0]", "|d", "()", "~1", "*1", "**1", " and 1", " or 1", " if 1", " is odd is odd"})
-    if (rest != "~1") EXPECT_NE(refusal("{{ a" + repeated(rest, kMany) + " }}"), "no error") << rest;
-  for (const std::string& block : {"{% if a %}", "{% for x in y %}", "{% macro m() %}", "{% set x %}", "{% call m() %}",
-                                   "{% filter upper %}", "{% with %}", "{% generation %}"})
+  for (const char* rest : {"+1", ".a", "[0]", "|d", "()", "*1", "**1", " and 1", " or 1", " if 1", " is odd is odd"})
+    EXPECT_NE(refusal("{{ a" + repeated(rest, kMany) + " }}"), "no error") << rest;
+  for (const char* block : {"{% if a %}", "{% for x in y %}", "{% macro m() %}", "{% set x %}", "{% call m() %}",
+                            "{% filter upper %}", "{% with %}", "{% generation %}"})
     EXPECT_NE(refusal(repeated(block, kMany)), "no error") << block;
   EXPECT_EQ(refusal("{{ '' " + repeated("~1", 1000) + " }}"), "no error");
   EXPECT_EQ(refusal("{% if a %}" + repeated("{% elif b %}", 1000) + "{% endif %}"), "no error");

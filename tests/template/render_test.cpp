@@ -33,11 +33,12 @@ TEST(TemplateRender, FailuresNameTheLine) {
   EXPECT_EQ(failure("\n{{ x.y.z }}", R"({"x": {}})"),
             (Failure{ErrorKind::kRuntime, "chat template, line 2: 'dict object' has no attribute 'y'"}));
   EXPECT_EQ(failure("{{ x.y }}"), (Failure{ErrorKind::kRuntime, "chat template, line 1: 'x' is undefined"}));
-  EXPECT_EQ(failure("a\n\n{{ 'a'\n + 1 }}"),
-            (Failure{ErrorKind::kRuntime, "chat template, line 3: unsupported operand type(s) for +: 'str' and 'int'"}));
-  EXPECT_EQ(failure("{% macro m() %}\n{{ [] < 1 }}{% endmacro %}\n{{ m() }}"),
-            (Failure{ErrorKind::kRuntime,
-                     "chat template, line 2: '<' not supported between instances of 'list' and 'int'"}));
+  EXPECT_EQ(
+      failure("a\n\n{{ 'a'\n + 1 }}"),
+      (Failure{ErrorKind::kRuntime, "chat template, line 3: unsupported operand type(s) for +: 'str' and 'int'"}));
+  EXPECT_EQ(
+      failure("{% macro m() %}\n{{ [] < 1 }}{% endmacro %}\n{{ m() }}"),
+      (Failure{ErrorKind::kRuntime, "chat template, line 2: '<' not supported between instances of 'list' and 'int'"}));
 }
 
 TEST(TemplateRender, WhatTheTemplateRefusesIsAUsageError) {
@@ -56,31 +57,45 @@ TEST(TemplateRender, VariablesMustBeAJsonObject) {
 }
 
 TEST(TemplateRender, JsonKeepsOrderAndDigits) {
-  EXPECT_EQ(render("{{ x | tojson }} {{ x.z + 1 }}",
-                   R"({"x": {"z": 9007199254740993, "a": 18446744073709551615, "b": 1.0, "c": 1e22, "a": -99999999999999999999}})"),
-            R"({"z": 9007199254740993, "a": -99999999999999999999, "b": 1.0, "c": 1e+22} 9007199254740994)");
+  EXPECT_EQ(
+      render(
+          "{{ x | tojson }} {{ x.z + 1 }}",
+          R"({"x": {"z": 9007199254740993, "a": 18446744073709551615, "b": 1.0, "c": 1e22, "a": -99999999999999999999}})"),
+      R"({"z": 9007199254740993, "a": -99999999999999999999, "b": 1.0, "c": 1e+22} 9007199254740994)");
 }
 
 TEST(TemplateRender, EndlessWorkHitsALimit) {
   const std::string nested = "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}";
   for (const std::string& source :
-       {nested, std::string("{% for a in range(100000) %}{% for b in range(100000) %}{{ b }}{% endfor %}{% endfor %}"),
-        std::string("{{ 'a' * 10000000000000 }}"), std::string("{{ [1] * 10000000000000 }}"),
-        std::string("{{ 'a'.center(10000000000000) }}"), std::string("{{ '%2000000000d' % 1 }}"),
-        std::string("{{ '{:2000000000}'.format(1) }}"), std::string("{{ 'a'.zfill(10000000000000) }}"),
-        std::string("{{ 'a\\nb' | indent(10000000000000) }}"), std::string("{{ [1] | batch(10000000000000, 1) | list }}"),
-        std::string("{{ [1] | slice(10000000000000) | list }}"), std::string("{{ {} | tojson(indent=10000000000000) }}"),
-        std::string("{% set n = namespace(t='0123456789') %}{% for i in range(100) %}{% set n.t = n.t + n.t %}{% endfor %}"),
-        std::string("{% set n = namespace(t='0123456789') %}{% for i in range(100) %}{% set n.t = n.t.replace('0', n.t) %}{% endfor %}"),
+       {nested,
+        std::string("{% for a in range(100000) %}{% for b in range(100000) %}{{ b }}{% endfor %}{% endfor %}"),
+        std::string("{{ 'a' * 10000000000000 }}"),
+        std::string("{{ [1] * 10000000000000 }}"),
+        std::string("{{ 'a'.center(10000000000000) }}"),
+        std::string("{{ '%2000000000d' % 1 }}"),
+        std::string("{{ '{:2000000000}'.format(1) }}"),
+        std::string("{{ 'a'.zfill(10000000000000) }}"),
+        std::string("{{ 'a\\nb' | indent(10000000000000) }}"),
+        std::string("{{ [1] | batch(10000000000000, 1) | list }}"),
+        std::string("{{ [1] | slice(10000000000000) | list }}"),
+        std::string("{{ {} | tojson(indent=10000000000000) }}"),
+        std::string(
+            "{% set n = namespace(t='0123456789') %}{% for i in range(100) %}{% set n.t = n.t + n.t %}{% endfor %}"),
+        std::string("{% set n = namespace(t='0123456789') %}{% for i in range(100) %}{% set n.t = n.t.replace('0', "
+                    "n.t) %}{% endfor %}"),
         std::string("{% set n = namespace(t=['x']) %}{% for i in range(100) %}{% set n.t = n.t + n.t %}{% endfor %}"),
-        std::string("{% set n = namespace(t=['x']) %}{% for i in range(100) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ n.t }}"),
-        std::string("{% set n = namespace(t=['x']) %}{% for i in range(100) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ n.t == [n.t] }}{{ n.t|tojson }}"),
+        std::string(
+            "{% set n = namespace(t=['x']) %}{% for i in range(100) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ n.t }}"),
+        std::string("{% set n = namespace(t=['x']) %}{% for i in range(100) %}{% set n.t = [n.t, n.t] %}{% endfor %}{{ "
+                    "n.t == [n.t] }}{{ n.t|tojson }}"),
         std::string("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"),
         std::string("{% macro m() %}{{ m() ~ m() }}{% endmacro %}{{ m() }}"),
         std::string("{% for x in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}"),
-        std::string("{% macro m() %}{{ caller() }}{% endmacro %}{% macro r() %}{% call m() %}{{ r() }}{% endcall %}{% endmacro %}{{ r() }}"),
+        std::string("{% macro m() %}{{ caller() }}{% endmacro %}{% macro r() %}{% call m() %}{{ r() }}{% endcall %}{% "
+                    "endmacro %}{{ r() }}"),
         std::string("{% set l = [] %}{{ l.append(l) }}{{ l | tojson }}"),
-        std::string("{% set l = [] %}{% for x in [1] %}{{ l.append(1) }}{% endfor %}{% for x in l %}{{ l.append(1) or '' }}{% endfor %}"),
+        std::string("{% set l = [] %}{% for x in [1] %}{{ l.append(1) }}{% endfor %}{% for x in l %}{{ l.append(1) or "
+                    "'' }}{% endfor %}"),
         std::string("{% set k = [] %}{% set l = [] %}{{ l.append(l) or k.append(k) or '' }}{{ k == l }}"),
         std::string("{% set k = [] %}{% set l = [] %}{{ l.append(l) or k.append(k) or '' }}{{ k < l }}")}) {
     const auto begin = std::chrono::steady_clock::now();
@@ -102,34 +117,40 @@ TEST(TemplateRender, LimitsAreThoseGiven) {
 
 // Memory that a value took is free again: what counts is what is alive.
 TEST(TemplateRender, FreedValuesDoNotCount) {
-  EXPECT_EQ(render("{% for i in range(1000) %}{% set x = 'a' * 100000 %}{% endfor %}ok", "{}",
-                   {.max_memory_bytes = 1000000}),
-            "ok");
+  EXPECT_EQ(
+      render("{% for i in range(1000) %}{% set x = 'a' * 100000 %}{% endfor %}ok", "{}", {.max_memory_bytes = 1000000}),
+      "ok");
 }
 
 TEST(TemplateRender, LongChainsOfValuesAreFreed) {
-  EXPECT_EQ(render("{% set n = namespace(t=none) %}{% for i in range(100000) %}{% set n.t = [n.t] %}{% endfor %}ok"), "ok");
-  EXPECT_EQ(render("{% set n = namespace(t=none) %}{% for i in range(100000) %}{% set n.t = namespace(t=n.t) %}{% endfor %}ok"),
+  EXPECT_EQ(render("{% set n = namespace(t=none) %}{% for i in range(100000) %}{% set n.t = [n.t] %}{% endfor %}ok"),
             "ok");
+  EXPECT_EQ(
+      render(
+          "{% set n = namespace(t=none) %}{% for i in range(100000) %}{% set n.t = namespace(t=n.t) %}{% endfor %}ok"),
+      "ok");
 }
 
 // The stack of another thread is smaller than what the program begins with.
 TEST(TemplateRender, RunsInAThread) {
   Failure found{ErrorKind::kFile, ""};
-  std::thread([&] { found = failure("{% macro m(n) %}{% if true %}{{ m(n + 1) }}{% endif %}{% endmacro %}{{ m(0) }}"); })
-      .join();
+  std::thread([&] {
+    found = failure("{% macro m(n) %}{% if true %}{{ m(n + 1) }}{% endif %}{% endmacro %}{{ m(0) }}");
+  }).join();
   EXPECT_EQ(found.kind, ErrorKind::kCapacity);
 }
 
 TEST(TemplateRender, ListsCanGrowAndShrink) {
-  EXPECT_EQ(render("{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}"), "[1, 2]21[]");
+  EXPECT_EQ(render("{% set l = [1] %}{% set _ = l.append(2) %}{{ l }}{{ l.pop() }}{{ l.pop(0) }}{{ l }}"),
+            "[1, 2]21[]");
   EXPECT_EQ(render("{% set d = {'a': 1, 'b': 2} %}{{ d.pop('a') }}{{ d.pop('x', 'none') }}{{ d }}"), "1none{'b': 2}");
   EXPECT_EQ(failure("{{ [].pop() }}").kind, ErrorKind::kRuntime);
   EXPECT_EQ(failure("{{ [1].extend([2]) }}").kind, ErrorKind::kRuntime);
 }
 
 TEST(TemplateRender, ValuesInsideThemselvesAreShownOnce) {
-  EXPECT_EQ(render("{% set l = [1] %}{% set _ = l.append(l) %}{{ l }}{{ [l, l] }}"), "[1, [...]][[1, [...]], [1, [...]]]");
+  EXPECT_EQ(render("{% set l = [1] %}{% set _ = l.append(l) %}{{ l }}{{ [l, l] }}"),
+            "[1, [...]][[1, [...]], [1, [...]]]");
   EXPECT_EQ(render("{% set n = namespace() %}{% set n.n = n %}{{ n }}"), "<Namespace {'n': <Namespace {...}>}>");
 }
 
