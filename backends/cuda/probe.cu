@@ -19,13 +19,6 @@ __global__ void exchange(uint32_t* out, uint32_t* remote, uint32_t round, uint32
 
 uint32_t probe_pattern(uint32_t round, uint32_t i) { return pattern(round, i); }
 
-bool has_code_for_current_device() {
-  cudaFuncAttributes attributes;
-  const cudaError_t code = cudaFuncGetAttributes(&attributes, exchange);
-  if (code != cudaSuccess) cudaGetLastError();
-  return code == cudaSuccess;
-}
-
 cudaError_t probe_exchange(uint32_t* out, uint32_t* remote, uint32_t round, uint32_t n, cudaStream_t stream) {
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3((n + 255) / 256), config.blockDim = dim3(256), config.stream = stream;

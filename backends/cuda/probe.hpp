@@ -1,4 +1,4 @@
-// probe.hpp: what only a kernel can tell of a machine.
+// probe.hpp: whether devices reach each other: what only a kernel can tell of a machine.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -6,9 +6,6 @@
 #include <cstdint>
 
 namespace tenon::cuda {
-
-// True if this build holds machine code that the calling thread's device can run.
-bool has_code_for_current_device();
 
 // On `stream`: out[i] = remote[i], then remote[i] = pattern(round, i), for i < n. Some machines claim peer access and
 // lose or corrupt such traffic, so the backend writes and reads a pattern before it believes them.

@@ -1,6 +1,11 @@
 #include "runtime.hpp"
 
-#include "probe.hpp"
+#include <cstdlib>
+#include <string_view>
+
+#ifndef TENON_CUDA_ARCHITECTURES
+#define TENON_CUDA_ARCHITECTURES "90a"
+#endif
 
 namespace tenon::cuda {
 namespace {
@@ -27,6 +32,22 @@ tenon_status status_of(cudaError_t code) {
     default:
       return TENON_INTERNAL;
   }
+}
+
+// True if this build's architectures, such as "90a,80-real", serve compute capability major.minor: code with an `a` for
+// that device alone, other code for later ones of its major number, and code that is not "-real" for all later ones.
+bool has_code_for(int major, int minor) {
+  std::string_view list = TENON_CUDA_ARCHITECTURES;
+  while (!list.empty()) {
+    const std::string one(list.substr(0, list.find(',')));
+    list.remove_prefix(one.size() < list.size() ? one.size() + 1 : list.size());
+    char* end = nullptr;
+    const long code = std::strtol(one.c_str(), &end, 10), wanted = 10 * major + minor;
+    if (code == wanted) return true;
+    if (*end == 'a' || code > wanted) continue;
+    if (code / 10 == major || !one.ends_with("-real")) return true;
+  }
+  return false;
 }
 
 std::string feature_of(const cudaDeviceProp& properties) {
@@ -68,10 +89,9 @@ void Devices::find() {
     cudaDeviceProp properties;
     TENON_CUDA(cudaGetDeviceProperties(&properties, ordinal));
     const std::string feature = feature_of(properties);
-    TENON_CUDA(cudaSetDevice(ordinal));
-    if (!has_code_for_current_device()) {
-      why_none_ = sdk::text("device %d (%s, %s): this build has no code for it; build with TENON_CUDA_ARCHITECTURES",
-                            ordinal, properties.name, feature.c_str());
+    if (!has_code_for(properties.major, properties.minor)) {
+      why_none_ = sdk::text("device %d (%s, %s): this build has code for %s; choose with TENON_CUDA_ARCHITECTURES",
+                            ordinal, properties.name, feature.c_str(), TENON_CUDA_ARCHITECTURES);
       sdk::log(TENON_LOG_WARNING, why_none_);
       continue;
     }
@@ -86,7 +106,6 @@ void Devices::find() {
     table.features = info->feature_views.data(), table.n_feature = uint32_t(info->feature_views.size());
     table.max_workers = 1, table.memory_bytes = properties.totalGlobalMem;
     table.compute_major = uint32_t(properties.major), table.compute_minor = uint32_t(properties.minor);
-    TENON_CUDA(cudaStreamCreateWithFlags(&info->own_stream, cudaStreamNonBlocking));
     tables_.push_back(&info->table);
     list_.push_back(std::move(info));
   }
@@ -103,8 +122,10 @@ const DeviceInfo& Devices::at(uint32_t index) const {
 }
 
 const DeviceInfo& Devices::use(uint32_t index) const {
-  const DeviceInfo& info = at(index);
+  at(index);  // or it throws
+  DeviceInfo& info = *list_[index];
   TENON_CUDA(cudaSetDevice(info.ordinal));
+  std::call_once(info.opened, [&] { TENON_CUDA(cudaStreamCreateWithFlags(&info.own_stream, cudaStreamNonBlocking)); });
   return info;
 }
 

@@ -27,8 +27,10 @@ struct DeviceInfo {
   std::string name;
   std::vector<std::string> features;
   std::vector<tenon_str> feature_views;
-  // Serves calls without a stream: never the legacy stream, which other streams do not wait for.
+  // Serves calls without a stream: never the legacy stream, which other streams do not wait for. Made at the first use,
+  // since a device that nobody uses shall not be opened.
   cudaStream_t own_stream = nullptr;
+  std::once_flag opened;
 };
 
 // All usable devices, found at the first call. Immutable then; any thread.

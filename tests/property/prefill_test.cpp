@@ -20,7 +20,7 @@ TEST_P(PrefillTest, AnyChunkingGivesTheSame) {
   const std::vector<uint8_t> saved = whole.save();
   ASSERT_TRUE(all_finite(expected));
   for (const uint32_t chunk : {64u, 128u, 512u}) {
-    if (chunk >= n) continue;
+    if (chunk >= n || (GetParam().is_slow() && chunk == 64)) continue;  // the next test has chunks of 64
     ForwardOptions options;
     options.chunk = chunk;
     Sequence sequence = model->sequence();

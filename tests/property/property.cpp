@@ -65,6 +65,12 @@ std::vector<Case> all_cases() {
   return out;
 }
 
+std::vector<Case> most_cases() {
+  std::vector<Case> out = all_cases();
+  std::erase_if(out, [](const Case& c) { return c.is_slow() && c.precision == Precision::kDefault; });
+  return out;
+}
+
 std::string case_name(const ::testing::TestParamInfo<Case>& info) { return info.param.name; }
 
 std::string data_model(const std::string& architecture) {

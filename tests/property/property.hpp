@@ -27,6 +27,8 @@ struct Case {
 std::ostream& operator<<(std::ostream& out, const Case& c);
 
 std::vector<Case> all_cases();  // the models of tests/data, and those of TENON_TEST_MODELS
+// The same without the reference at default precision, which differs from exact in the rounding of K/V only.
+std::vector<Case> most_cases();
 std::string case_name(const ::testing::TestParamInfo<Case>& info);
 std::string data_model(const std::string& architecture);  // path of the first model in tests/data/models/<architecture>
 bool has_plugin(const std::string& name);

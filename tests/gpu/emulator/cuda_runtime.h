@@ -118,9 +118,6 @@ struct cudaDeviceProp {
   int major, minor;
   size_t totalGlobalMem;
 };
-struct cudaFuncAttributes {
-  int numRegs;
-};
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   size_t dynamicSmemBytes;
@@ -164,10 +161,6 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t, cudaStream_t);
 cudaError_t cudaDeviceCanAccessPeer(int*, int, int);
 cudaError_t cudaDeviceEnablePeerAccess(int, unsigned);
 cudaError_t cudaDeviceDisablePeerAccess(int);
-template <typename F>
-cudaError_t cudaFuncGetAttributes(cudaFuncAttributes*, F) {
-  return cudaSuccess;
-}
 
 namespace tenon::emulator {
 
