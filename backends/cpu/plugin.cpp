@@ -13,6 +13,7 @@ TENON_PLUGIN("cpu", "0.1.0") {
   tenon::cpu::register_ops(registrar);
   tenon::cpu::register_chains(registrar);
   tenon::cpu::register_linear(registrar);
+  tenon::cpu::register_experts(registrar);
 #ifdef TENON_CPU_HAS_RECURRENT
   tenon::cpu::register_recurrent(registrar);
 #endif

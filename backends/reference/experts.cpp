@@ -81,65 +81,105 @@ class FoldSlots final : public OpKernel {
   }
 };
 
-// Weights 0, 1, 2: gate, up and down of all experts, an expert after the other, or where the bank's table says.
+// Weights 0, 1, 2: gate, up and down of all experts, an expert after the other, or where the bank's table says. Expert
+// after expert, so that each row of a weight is decoded once for all rows of x; the slots are folded at the end.
 class ExpertFfn final : public OpKernel {
-  uint64_t workspace(const sdk::Node& node, const sdk::PlanRequest&) const override {
-    int64_t bytes = 3 * floats(node.in()[0].cols) + 3 * floats(node.weights()[0].rows) + 4096;
-    for (const tenon_type& type : node.in()) bytes += floats(type.cols);
-    return uint64_t(bytes + 2 * doubles(node.weights()[2].rows) + floats(node.out()[0].cols) +
-                    floats(node.weights()[2].cols));
+  uint64_t workspace(const sdk::Node& node, const sdk::PlanRequest& request) const override {
+    const int64_t slots = int64_t(request.max_rows) * node.in()[1].cols, width = node.in()[0].cols;
+    const int64_t hidden = node.weights()[0].rows, cols = node.weights()[2].rows;
+    return uint64_t(floats(int64_t(request.max_rows) * width) + floats(slots) + 2 * floats(width) +
+                    floats(slots * hidden) + floats(hidden) + floats(slots * cols) + floats(node.in()[1].cols) +
+                    floats(cols) + tenon_encoding_row_bytes(TENON_ENC_F32, hidden));
   }
 
-  static tenon_weight expert(const tenon_weight& weight, int which, int64_t id, int64_t n_expert) {
+  static tenon_weight expert(const tenon_weight& weight, int which, int64_t id) {
     tenon_weight one = weight;
     one.n_expert = 0;
-    if (weight.bank && weight.bank->address)
-      one.plane[0] = sdk::at<uint64_t>(weight.bank->address)[which * n_expert + id];
-    else
-      one.plane[0] += uint64_t(id * weight.expert_stride);
-    if (!one.plane[0])
+    const bool in_table = weight.bank && weight.bank->address;
+    const tenon_addr begin = in_table ? sdk::at<uint64_t>(weight.bank->address)[which * int64_t(weight.n_expert) + id]
+                                      : weight.plane[0] + uint64_t(id * weight.expert_stride);
+    if (!begin)
       throw sdk::Error(TENON_INVALID_ARGUMENT,
                        sdk::text("expert %lld is not on this device", static_cast<long long>(id)));
+    // All planes of an expert lie as far from the first expert's.
+    for (tenon_addr& plane : one.plane)
+      if (plane) plane += begin - weight.plane[0];
     return one;
   }
 
-  static double dot(const tenon_weight& weight, int64_t row, const float* x, float* buffer) {
-    decode_rows(weight, row, 1, buffer);
+  static float macro(const tenon_weight& weight, int which, int64_t id) {
+    if (!weight.bank || !weight.bank->macro) return 1.0f;
+    return sdk::at<float>(weight.bank->macro)[which * int64_t(weight.n_expert) + id];
+  }
+
+  static double dot(const float* x, const float* w, int64_t n) {
     double sum = 0;
-    for (int64_t c = 0; c < weight.cols; ++c) sum += double(x[c]) * buffer[c];
+    for (int64_t c = 0; c < n; ++c) sum += double(x[c]) * w[c];
     return sum;
+  }
+
+  // A kernel that reads x in an encoding holds the hidden rows in it too.
+  static void round_as(uint32_t encoding, float* row, int64_t n, uint8_t* code) {
+    tenon_view view = {};
+    view.data = reinterpret_cast<tenon_addr>(code), view.rows = 1, view.cols = n, view.groups = 1;
+    view.row_bytes = tenon_encoding_row_bytes(encoding, n), view.encoding = encoding;
+    write_row(view, 0, row), read_row(view, 0, row);
+  }
+
+  static void check_ids(const Call& call, int64_t n_expert) {
+    for (int64_t r = 0; r < call.rows(); ++r)
+      for (int64_t slot = 0; slot < call.in(1).cols; ++slot)
+        if (const int64_t id = read_id(call.in(1), r, slot); id < 0 || id >= n_expert)
+          throw sdk::Error(TENON_INVALID_ARGUMENT, sdk::text("expert %lld of %lld", static_cast<long long>(id),
+                                                             static_cast<long long>(n_expert)));
   }
 
   void run(Call& call) const override {
     const auto& attr = call.attr<tenon_expert_ffn_attr>();
-    const int64_t width = call.in(0).cols, top_k = call.in(1).cols, hidden = call.weight(0).rows;
-    const int64_t out_cols = call.weight(2).rows, n_expert = call.weight(0).n_expert;
-    float *x = call.take(width), *share = call.take(top_k), *w = call.take(width), *h = call.take(hidden);
-    float *y = call.take(call.out(0).cols), *down_row = call.take(call.weight(2).cols);
-    auto* sum = call.take<double>(out_cols);
-    for (int64_t r = 0; r < call.rows(); ++r) {
-      read_row(call.in(0), r, x), read_row(call.in(2), r, share);
-      for (int64_t c = 0; c < out_cols; ++c) sum[c] = 0;
-      for (int64_t slot = 0; slot < top_k; ++slot) {
-        const int64_t id = read_id(call.in(1), r, slot);
-        if (id < 0 || id >= n_expert)
-          throw sdk::Error(TENON_INVALID_ARGUMENT, sdk::text("expert %lld of %lld", static_cast<long long>(id),
-                                                             static_cast<long long>(n_expert)));
-        const tenon_weight gate = expert(call.weight(0), 0, id, n_expert), up = expert(call.weight(1), 1, id, n_expert);
-        const tenon_weight down = expert(call.weight(2), 2, id, n_expert);
-        for (int64_t i = 0; i < hidden; ++i)
-          h[i] =
-              float(glu(attr.activation, attr.limit, attr.alpha, float(dot(gate, i, x, w)), float(dot(up, i, x, w))));
-        for (int64_t c = 0; c < out_cols; ++c) {
-          const double value = dot(down, c, h, down_row);
-          if (attr.combine == 1)
-            y[slot * out_cols + c] = float(value);
-          else
-            sum[c] += share[slot] * double(float(value));
+    const int64_t width = call.in(0).cols, top_k = call.in(1).cols, hidden = call.weight(0).rows, rows = call.rows();
+    const int64_t cols = call.weight(2).rows, n_expert = call.weight(0).n_expert;
+    float *x = call.take(rows * width), *slot_of = call.take(rows * top_k), *w0 = call.take(width);
+    float *w1 = call.take(width), *h = call.take(rows * top_k * hidden), *w2 = call.take(hidden);
+    float *slots = call.take(rows * top_k * cols), *share = call.take(top_k), *y = call.take(cols);
+    uint8_t* code = call.take<uint8_t>(tenon_encoding_row_bytes(call.in(0).encoding, hidden));
+    check_ids(call, n_expert);
+    for (int64_t r = 0; r < rows; ++r) read_row(call.in(0), r, x + r * width);
+    for (int64_t id = 0; id < n_expert; ++id) {
+      int64_t n = 0;  // slots of this expert
+      auto* slot = reinterpret_cast<int32_t*>(slot_of);
+      for (int64_t s = 0; s < rows * top_k; ++s)
+        if (read_id(call.in(1), s / top_k, s % top_k) == id) slot[n++] = int32_t(s);
+      if (n == 0) continue;
+      const tenon_weight gate = expert(call.weight(0), 0, id), up = expert(call.weight(1), 1, id);
+      const tenon_weight down = expert(call.weight(2), 2, id);
+      const float gate_by = macro(call.weight(0), 0, id), up_by = macro(call.weight(1), 1, id);
+      for (int64_t i = 0; i < hidden; ++i) {
+        decode_rows(gate, i, 1, w0), decode_rows(up, i, 1, w1);
+        for (int64_t j = 0; j < n; ++j) {
+          const float* row = x + slot[j] / top_k * width;
+          const float g = float(dot(row, w0, width)) * gate_by, u = float(dot(row, w1, width)) * up_by;
+          h[j * hidden + i] = float(glu(attr.activation, attr.limit, attr.alpha, g, u));
         }
       }
-      if (attr.combine == 0)
-        for (int64_t c = 0; c < out_cols; ++c) y[c] = float(sum[c]);
+      for (int64_t j = 0; j < n; ++j) round_as(call.in(0).encoding, h + j * hidden, hidden, code);
+      for (int64_t c = 0; c < cols; ++c) {
+        decode_rows(down, c, 1, w2);
+        for (int64_t j = 0; j < n; ++j)
+          slots[slot[j] * cols + c] = float(dot(h + j * hidden, w2, hidden)) * macro(call.weight(2), 2, id);
+      }
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      const float* row = slots + r * top_k * cols;
+      if (attr.combine == 1) {
+        write_row(call.out(0), r, row);
+        continue;
+      }
+      read_row(call.in(2), r, share);
+      for (int64_t c = 0; c < cols; ++c) {
+        double sum = 0;
+        for (int64_t slot = 0; slot < top_k; ++slot) sum += double(share[slot]) * row[slot * cols + c];
+        y[c] = float(sum);
+      }
       write_row(call.out(0), r, y);
     }
   }

@@ -1,9 +1,8 @@
 #include "source.hpp"
 
-#include <unordered_map>
-
 #include "cursor.hpp"
 #include "split.hpp"
+#include "types.hpp"
 
 namespace tenon::gguf {
 namespace {
@@ -25,6 +24,29 @@ std::unique_ptr<GgufFile> parse(const tenon_file* file) {
 [[noreturn]] void fail_key(const GgufFile& file, std::string_view key, const std::string& message) {
   const MetaEntry* entry = file.find(key);
   fail_at(file.name(), "key " + quoted(key), entry ? entry->offset : 0, message);
+}
+
+constexpr uint32_t kNvfp4 = 40;  // its number in files
+constexpr std::string_view kWeight = ".weight", kFactor = ".scale";
+
+// Companions of NVFP4 tensors, X.scale and X.input_scale beside X.weight: the factor of all its values, and one for 4-bit
+// activations, which nobody here uses.
+using Places = std::unordered_map<std::string_view, Source::Place>;
+bool is_nvfp4(const Source::Place& place) { return place.info->dtype == tensor_type(kNvfp4)->dtype; }
+
+bool is_companion(std::string_view name, const Places& all) {
+  for (const std::string_view ending : {std::string_view(".input_scale"), kFactor}) {
+    if (!name.ends_with(ending)) continue;
+    const auto weight = all.find(std::string(name.substr(0, name.size() - ending.size())) + std::string(kWeight));
+    if (weight != all.end() && is_nvfp4(weight->second)) return true;
+  }
+  return false;
+}
+
+std::optional<Source::Place> factor_of(const TensorInfo& info, const Places& all) {
+  if (!is_nvfp4({0, &info}) || !info.name.ends_with(kWeight)) return std::nullopt;
+  const auto found = all.find(std::string(info.name.substr(0, info.name.size() - kWeight.size())) + std::string(kFactor));
+  return found == all.end() ? std::nullopt : std::optional(found->second);
 }
 
 }  // namespace
@@ -86,27 +108,48 @@ void Source::list_tensors() {
     fail_key(first, "split.tensors.count",
              sdk::text("%lld, but the files hold %zu tensors", (long long)declared, total));
   }
-  std::unordered_map<std::string_view, size_t> seen;
-  planes_.reserve(total);  // tensors that were read, and their records must not move
+  std::unordered_map<std::string_view, Place> seen;
   for (uint32_t part = 0; part < files_.size(); ++part) {
     for (const TensorInfo& info : files_[part]->tensors()) {
-      const auto [first_place, fresh] = seen.emplace(info.name, part);
+      const auto [first_place, fresh] = seen.emplace(info.name, Place{part, &info});
       if (!fresh) {
         fail_at(files_[part]->name(), "tensor " + quoted(info.name), info.info_offset,
-                "stands in " + quoted(files_[first_place->second]->name()) + " as well");
+                "stands in " + quoted(files_[first_place->second.part]->name()) + " as well");
       }
-      tenon_plane plane = {};
-      plane.role = TENON_PLANE_CODES, plane.dtype = info.dtype, plane.file = part, plane.n_dim = info.n_dim;
-      plane.offset = info.offset, plane.bytes = info.bytes;
-      std::copy(info.dim, info.dim + 4, plane.dim);
-      planes_.push_back(plane);
-      tenon_tensor tensor = {};
-      tensor.struct_size = sizeof tensor, tensor.dtype = info.dtype, tensor.name = sdk::to_str(info.name);
-      tensor.n_dim = info.n_dim, tensor.n_plane = 1, tensor.plane = &planes_.back();
-      std::copy(info.dim, info.dim + 4, tensor.dim);
-      tensors_.push_back(tensor);
     }
   }
+  planes_.reserve(total);  // tensors that were read, and their records must not move
+  for (uint32_t part = 0; part < files_.size(); ++part) {
+    for (const TensorInfo& info : files_[part]->tensors())
+      if (!is_companion(info.name, seen)) list_tensor({part, &info}, seen);
+  }
+}
+
+void Source::list_tensor(const Place& place, const std::unordered_map<std::string_view, Place>& all) {
+  const TensorInfo& info = *place.info;
+  const auto add_plane = [this](uint32_t role, const Place& from) {
+    tenon_plane plane = {};
+    plane.role = role, plane.dtype = from.info->dtype, plane.file = from.part, plane.n_dim = from.info->n_dim;
+    plane.offset = from.info->offset, plane.bytes = from.info->bytes;
+    std::copy(from.info->dim, from.info->dim + 4, plane.dim);
+    planes_.push_back(plane);
+  };
+  tenon_tensor tensor = {};
+  tensor.struct_size = sizeof tensor, tensor.dtype = info.dtype, tensor.name = sdk::to_str(info.name);
+  tensor.n_dim = info.n_dim, tensor.n_plane = 1, tensor.plane = planes_.data() + planes_.size();
+  std::copy(info.dim, info.dim + 4, tensor.dim);
+  add_plane(TENON_PLANE_CODES, place);
+  if (const auto factor = factor_of(info, all)) {
+    const TensorInfo& scale = *factor->info;
+    const int64_t n = scale.dim[0], n_expert = info.n_dim > 2 ? info.dim[2] : 1;
+    if (scale.dtype != TENON_DTYPE_F32 || scale.n_dim != 1 || (n != 1 && n != n_expert)) {
+      fail_at(files_[factor->part]->name(), "tensor " + quoted(scale.name), scale.info_offset,
+              sdk::text("expected f32 factors of %s, one or %lld of them", quoted(info.name).c_str(), (long long)n_expert));
+    }
+    tensor.n_plane = 2;
+    add_plane(TENON_PLANE_MACRO, *factor);
+  }
+  tensors_.push_back(tensor);
 }
 
 const std::string* Source::wanted(uint64_t i) const {

@@ -1,7 +1,10 @@
 // source.hpp: a GGUF model: one file, or all parts of a split set in any order.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "gguf_file.hpp"
@@ -18,9 +21,16 @@ class Source {
   const MetaEntry* entry(uint64_t i) const;      // null past the end
   const tenon_tensor* tensor(uint64_t i) const;  // null past the end
 
+  // A tensor and the file that it lies in.
+  struct Place {
+    uint32_t part;
+    const TensorInfo* info;
+  };
+
  private:
   void read_split();
   void list_tensors();
+  void list_tensor(const Place& place, const std::unordered_map<std::string_view, Place>& all);
 
   std::vector<std::unique_ptr<GgufFile>> files_;
   std::vector<std::string> missing_;

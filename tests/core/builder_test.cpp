@@ -154,8 +154,8 @@ TEST_F(BuilderTest, AttributesHaveTheirSize) {
 
 TEST_F(BuilderTest, OpsAreThoseItServesWithTheirOperands) {
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(9999, nullptr, {x}); }), {"op 9999", "not served"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ROUTE, nullptr, {x}); }),
-            {"route", "not served"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_LATENT_ATTENTION, nullptr, {x}); }),
+            {"latent_attention", "not served"});
   const tenon_encode_attr encode = {sizeof encode, TENON_ENC_Q8_32};
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ENCODE, &encode, {x}); }),
             {"encode", "not served"});

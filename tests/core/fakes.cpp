@@ -143,6 +143,18 @@ void FakeSource::add(const std::string& name, int64_t rows, int64_t cols, const 
   add(name, rows, cols);
   std::memcpy(data_.data() + tensors_.back().planes[0].offset, values.data(), values.size() * 4);
 }
+void FakeSource::add_stack(const std::string& name, int64_t n_expert, int64_t rows, int64_t cols) {
+  add(name, n_expert * rows, cols);
+  tensors_.back().dim = tensors_.back().planes[0].dim = {cols, rows, n_expert};
+}
+void FakeSource::add_factors(const std::string& name, const std::vector<float>& values) {
+  add(name + " factors", 1, int64_t(values.size()), values);
+  source::Plane plane = tensors_.back().planes[0];
+  plane.role = TENON_PLANE_MACRO;
+  tensors_.pop_back();
+  for (source::Tensor& tensor : tensors_)
+    if (tensor.name == name) tensor.planes.push_back(plane), tensor.factors_apart = true;
+}
 const source::Tensor* FakeSource::find(std::string_view name) const {
   for (const source::Tensor& tensor : tensors_)
     if (tensor.name == name) return &tensor;
@@ -153,6 +165,12 @@ int32_t Builder::weight(std::string_view name, int64_t rows, int64_t cols) const
 int32_t Builder::tied(std::string_view name, int64_t rows, int64_t cols, std::string_view to) const {
   tenon_weight_decl decl = {};
   decl.struct_size = sizeof decl, decl.name = str(name), decl.rows = rows, decl.cols = cols, decl.tied_to = str(to);
+  return need_id(table->weight(table->self, &decl));
+}
+int32_t Builder::stack(std::string_view name, int64_t rows, int64_t cols, uint32_t n_expert) const {
+  tenon_weight_decl decl = {};
+  decl.struct_size = sizeof decl, decl.name = str(name), decl.rows = rows, decl.cols = cols, decl.n_expert = n_expert;
+  decl.role = TENON_ROLE_EXPERT;
   return need_id(table->weight(table->self, &decl));
 }
 int32_t Builder::store(uint32_t kind, uint32_t heads, int64_t cols_k, int64_t cols_v, int32_t window,

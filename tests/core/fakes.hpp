@@ -78,6 +78,8 @@ class FakeSource final : public source::ModelSource {
  public:
   void add(const std::string& name, int64_t rows, int64_t cols, uint32_t dtype = TENON_DTYPE_F32);
   void add(const std::string& name, int64_t rows, int64_t cols, const std::vector<float>& values);
+  void add_stack(const std::string& name, int64_t n_expert, int64_t rows, int64_t cols);
+  void add_factors(const std::string& name, const std::vector<float>& values);  // beside a tensor that is there
 
   const Metadata& metadata() const override { return no_metadata_; }
   const std::vector<source::Tensor>& tensors() const override { return tensors_; }
@@ -113,6 +115,7 @@ class Builder {
  public:
   explicit Builder(const tenon_builder* table) : table(table) {}
   int32_t weight(std::string_view name, int64_t rows, int64_t cols) const;
+  int32_t stack(std::string_view name, int64_t rows, int64_t cols, uint32_t n_expert) const;
   int32_t tied(std::string_view name, int64_t rows, int64_t cols, std::string_view to) const;
   int32_t store(uint32_t kind, uint32_t heads, int64_t cols_k, int64_t cols_v, int32_t window = 0,
                 int64_t tape_cols = 0) const;

@@ -19,10 +19,31 @@ const LinearTable& linear_table(Isa isa) {
 
 namespace {
 
-// Packed forms. Blocks of sixteen rows, absent rows zero:
-constexpr uint32_t kRows16 = 0x63700001;   // [rows / 16][cols][16]
-constexpr uint32_t kPairs16 = 0x63700002;  // [rows / 16][cols / 2][16][2]
+constexpr uint32_t kPairs16 = 0x63700002;  // as kRows16: [rows / 16][cols / 2][16][2]
 constexpr uint64_t kTailPad = 64;
+
+int64_t item(uint32_t dtype) { return dtype == TENON_DTYPE_F32 ? 4 : 2; }
+
+// [rows / 16][cols / width][16][width] of items T.
+template <typename T>
+void pack_items(const sdk::PackSlice& slice, const tenon_weight& w, int64_t width) {
+  const int64_t block_items = w.cols * 16;
+  T* dst = slice.dst<T>();
+  if (!dst) {
+    slice.table->bytes = uint64_t((w.rows + 15) / 16 * block_items) * sizeof(T) + kTailPad;
+    slice.table->align = 64, slice.table->tail_pad = kTailPad;
+    return;
+  }
+  const int64_t end = slice.row0() + slice.rows();
+  for (int64_t row = slice.row0(); row < end; row += 16) {
+    T* block = dst + row / 16 * block_items;
+    for (int64_t lane = 0; lane < 16; ++lane) {
+      const auto* from = sdk::at<const T>(w.plane[0], (row + lane) * w.row_bytes);
+      for (int64_t c = 0; c < w.cols; c += width)
+        for (int64_t j = 0; j < width; ++j) block[c * 16 + lane * width + j] = row + lane < end ? from[c + j] : T(0);
+    }
+  }
+}
 
 class FloatLinear : public sdk::Kernel {
  public:
@@ -87,38 +108,7 @@ class PackedLinear : public FloatLinear {
     return offer.row_exact().cost(bytes);
   }
 
-  void pack(const sdk::Node&, const sdk::PackSlice& slice) const override {
-    const tenon_weight& w = slice.src();
-    if (item(w.dtype) == 4) {
-      pack_rows<uint32_t>(slice, w, 1);
-    } else {
-      pack_rows<uint16_t>(slice, w, 1);
-    }
-  }
-
- protected:
-  static int64_t item(uint32_t dtype) { return dtype == TENON_DTYPE_F32 ? 4 : 2; }
-
-  // [rows / 16][cols / width][16][width] of items T.
-  template <typename T>
-  static void pack_rows(const sdk::PackSlice& slice, const tenon_weight& w, int64_t width) {
-    const int64_t block_items = w.cols * 16;
-    T* dst = slice.dst<T>();
-    if (!dst) {
-      slice.table->bytes = uint64_t((w.rows + 15) / 16 * block_items) * sizeof(T) + kTailPad;
-      slice.table->align = 64, slice.table->tail_pad = kTailPad;
-      return;
-    }
-    const int64_t end = slice.row0() + slice.rows();
-    for (int64_t row = slice.row0(); row < end; row += 16) {
-      T* block = dst + row / 16 * block_items;
-      for (int64_t lane = 0; lane < 16; ++lane) {
-        const auto* from = sdk::at<const T>(w.plane[0], (row + lane) * w.row_bytes);
-        for (int64_t c = 0; c < w.cols; c += width)
-          for (int64_t j = 0; j < width; ++j) block[c * 16 + lane * width + j] = row + lane < end ? from[c + j] : T(0);
-      }
-    }
-  }
+  void pack(const sdk::Node&, const sdk::PackSlice& slice) const override { pack_rows16(slice); }
 };
 
 class Bf16Linear final : public PackedLinear {
@@ -142,7 +132,7 @@ class Bf16Linear final : public PackedLinear {
   }
 
   void pack(const sdk::Node&, const sdk::PackSlice& slice) const override {
-    pack_rows<uint16_t>(slice, slice.src(), 2);
+    pack_items<uint16_t>(slice, slice.src(), 2);
   }
 };
 
@@ -171,6 +161,14 @@ class DecodedLinear final : public FloatLinear {
 };
 
 }  // namespace
+
+void pack_rows16(const sdk::PackSlice& slice) {
+  if (item(slice.src().dtype) == 4) {
+    pack_items<uint32_t>(slice, slice.src(), 1);
+  } else {
+    pack_items<uint16_t>(slice, slice.src(), 1);
+  }
+}
 
 void register_linear(sdk::Registrar& registrar) {
   for (int i = 0; i < kIsaCount; ++i) {

@@ -6,26 +6,6 @@
 namespace tenon::cpu::TENON_ISA {
 namespace {
 
-// Columns of K that a pass over many rows takes at once: the panel of B then stays in the second-level cache. The chain
-// of each output goes on through memory, so the cut does not show in the result.
-constexpr int64_t kSlab = 512;
-
-// Blocks [block, block + vectors) of sixteen outputs for all rows; `panel` is the first block's begin.
-template <typename B>
-void multiply_blocks(const tenon_view* x, const B* panel, int64_t rows, int64_t vectors, float* y, int64_t y_row) {
-  const int64_t k = x->cols, slab = rows > kTileRows ? kSlab : k;
-  for (int64_t c = 0; c < k;) {
-    const int64_t n = smaller(smaller(k - c, slab), run_of(x, c));
-    const Steps steps = {x->row_bytes / 4, kLanes, k * kLanes, y_row};
-    if (c == 0) {
-      multiply<Init::kZero>(rows, vectors, n, f32_at(x, 0, c), panel + c * kLanes, y, steps);
-    } else {
-      multiply<Init::kAdd>(rows, vectors, n, f32_at(x, 0, c), panel + c * kLanes, y, steps);
-    }
-    c += n;
-  }
-}
-
 template <typename B>
 void packed_weight(const tenon_view* x, const tenon_weight* w, const tenon_view* y, int64_t rows, Span blocks) {
   const B* panel = pointer_at<B>(w->plane[0], 0);
@@ -64,16 +44,6 @@ tenon_status packed_f32(const OpPlan* plan, const tenon_args* args, const tenon_
     }
   }
   return TENON_OK;
-}
-
-// Turns n decoded rows [n][k] into a block [k][16]; absent rows are zero.
-void pack_block(const float* rows, int64_t n, int64_t k, float* block) {
-  int64_t c = 0;
-  if (n == kLanes) {
-    for (; c + kLanes <= k; c += kLanes) transpose16(rows + c, k, block + c * kLanes, kLanes);
-  }
-  for (; c < k; ++c)
-    for (int64_t lane = 0; lane < kLanes; ++lane) block[c * kLanes + lane] = lane < n ? rows[lane * k + c] : 0.0f;
 }
 
 // Each block of sixteen rows is decoded once a launch, then multiplied with all rows of x.

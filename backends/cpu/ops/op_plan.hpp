@@ -23,6 +23,7 @@ struct OpPlan {
     tenon_rope_attr rope;
     tenon_kv_write_attr kv_write;
     tenon_attention_attr attention;
+    tenon_expert_ffn_attr expert;
   };
   const tenon_dtype* dtype[4];  // of weights, or of a store's K and V
   uint32_t dtype_id[4];
@@ -44,17 +45,25 @@ struct LinearTable {
   OpFunction packed_bf16;  // null where the instruction set has no bf16 product
 };
 
+struct ExpertTable {
+  OpFunction packed, decoded;  // expert_ffn, as of LinearTable
+  OpFunction fold_slots;
+};
+
 namespace portable {
 extern const OpTable kOps;
 extern const LinearTable kLinear;
+extern const ExpertTable kExperts;
 }  // namespace portable
 namespace avx2 {
 extern const OpTable kOps;
 extern const LinearTable kLinear;
+extern const ExpertTable kExperts;
 }  // namespace avx2
 namespace avx512 {
 extern const OpTable kOps;
 extern const LinearTable kLinear;
+extern const ExpertTable kExperts;
 }  // namespace avx512
 
 // Workers' shares.

@@ -133,5 +133,25 @@ TENON_INLINE void multiply(int64_t rows, int64_t vectors, int64_t k, const float
   }
 }
 
+// Columns of K that a pass over many rows takes at once: the panel of B then stays in the second-level cache. The chain
+// of each output goes on through memory, so the cut does not show in the result.
+constexpr int64_t kSlab = 512;
+
+// Blocks [block, block + vectors) of sixteen outputs for all rows; `panel` is the first block's begin.
+template <typename B>
+void multiply_blocks(const tenon_view* x, const B* panel, int64_t rows, int64_t vectors, float* y, int64_t y_row) {
+  const int64_t k = x->cols, slab = rows > kTileRows ? kSlab : k;
+  for (int64_t c = 0; c < k;) {
+    const int64_t n = smaller(smaller(k - c, slab), run_of(x, c));
+    const Steps steps = {x->row_bytes / 4, kLanes, k * kLanes, y_row};
+    if (c == 0) {
+      multiply<Init::kZero>(rows, vectors, n, f32_at(x, 0, c), panel + c * kLanes, y, steps);
+    } else {
+      multiply<Init::kAdd>(rows, vectors, n, f32_at(x, 0, c), panel + c * kLanes, y, steps);
+    }
+    c += n;
+  }
+}
+
 }  // namespace
 }  // namespace tenon::cpu::TENON_ISA

@@ -33,5 +33,15 @@ TENON_INLINE void transpose16(const float* from, int64_t from_step, float* to, i
 #endif
 }
 
+// Turns n decoded rows [n][k] into a block [k][16]; absent rows are zero.
+inline void pack_block(const float* rows, int64_t n, int64_t k, float* block) {
+  int64_t c = 0;
+  if (n == kLanes) {
+    for (; c + kLanes <= k; c += kLanes) transpose16(rows + c, k, block + c * kLanes, kLanes);
+  }
+  for (; c < k; ++c)
+    for (int64_t lane = 0; lane < kLanes; ++lane) block[c * kLanes + lane] = lane < n ? rows[lane * k + c] : 0.0f;
+}
+
 }  // namespace
 }  // namespace tenon::cpu::TENON_ISA

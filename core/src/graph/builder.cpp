@@ -20,6 +20,7 @@ std::string_view view(tenon_str text) { return {text.data, size_t(text.size)}; }
 // Bounds that no sane graph reaches, so that a plugin's mistake ends in a message and not in memory.
 constexpr size_t kMaxNodes = 1 << 20, kMaxWeights = 1 << 18, kMaxStores = 1 << 14;
 constexpr int64_t kMaxCols = int64_t(1) << 31;
+constexpr uint32_t kMaxExperts = 1 << 16;
 
 class Builder {
  public:
@@ -37,6 +38,8 @@ class Builder {
     if (graph_.weights.size() >= kMaxWeights) return refuse("too many weights");
     if (decl.rows < 1 || decl.cols < 1 || decl.rows > kMaxCols || decl.cols > kMaxCols)
       return refuse(fmt::format("weight {} is declared with {} rows of {} columns", name, decl.rows, decl.cols));
+    if (decl.n_expert > kMaxExperts)
+      return refuse(fmt::format("weight {} is declared for {} experts, expected at most {}", name, decl.n_expert, kMaxExperts));
     const Binding* binding = names_.find(name);
     if (!binding && decl.tied_to.size) {
       const auto tied = weight_ids_.find(std::string(view(decl.tied_to)));
@@ -157,6 +160,8 @@ class Builder {
       node.out.push_back(out[i]);
     }
     graph_.nodes.push_back(std::move(node));
+    if (op == TENON_OP_LINEAR || op == TENON_OP_EMBED)
+      for (uint32_t i = 0; i < n_weight; ++i) out[i] = times_factor(out[i], graph_.weights[size_t(weight[i])]);
     return TENON_OK;
   }
 
@@ -209,16 +214,60 @@ class Builder {
   }
 
   void check_shape(const std::string& name, const tenon_weight_decl& decl, const Binding& binding) {
+    if (binding.transform == TENON_TRANSFORM_STACK_EXPERTS) return check_stack(name, decl, binding);
     const source::Tensor& t = *binding.tensor;
     const int64_t experts = decl.n_expert ? decl.n_expert : 1;
     const bool reshaped = binding.transform == TENON_TRANSFORM_RESHAPE;
     const bool vector = (t.cols() == 1 || t.rows() == 1) && (decl.cols == 1 || decl.rows == 1);
-    const bool fits = t.experts() == experts && ((t.cols() == decl.cols && t.rows() == decl.rows) ||
-                                                  ((vector || reshaped) && t.cols() * t.rows() == decl.cols * decl.rows));
+    int64_t rows = t.rows();
+    if (binding.transform == TENON_TRANSFORM_SLICE_ROWS) {
+      if (t.rows() != binding.group || binding.a < 0 || binding.b > binding.group || binding.a >= binding.b)
+        return shapes_.push_back(fmt::format("tensor {}: {} rows, but {} expects {} and takes {} to {} of them ({})", t.name, t.rows(),
+                                             architecture_, binding.group, binding.a, binding.b - 1, name));
+      rows = binding.b - binding.a;
+    }
+    const bool fits = t.experts() == experts && ((t.cols() == decl.cols && rows == decl.rows) ||
+                                                  ((vector || reshaped) && t.cols() * rows == decl.cols * decl.rows));
     if (!fits)
       shapes_.push_back(fmt::format("tensor {}: shape [{}], but {} expects [{}, {}{}] ({})", t.name, fmt::join(t.dim, ", "),
                                     architecture_, decl.cols, decl.rows,
                                     decl.n_expert ? fmt::format(", {}", decl.n_expert) : "", name));
+  }
+
+  // One tensor an expert: all there, all alike.
+  void check_stack(const std::string& name, const tenon_weight_decl& decl, const Binding& binding) {
+    int64_t first = 0;
+    while (binding.experts.contains(first)) ++first;
+    if (first < int64_t(decl.n_expert))
+      shapes_.push_back(fmt::format("{}: {} of {} experts are there, number {} is missing beside {}", name, binding.experts.size(),
+                                    decl.n_expert, first, binding.tensor->name));
+    for (const auto& [number, tensor] : binding.experts) {
+      if (number >= int64_t(decl.n_expert))
+        shapes_.push_back(fmt::format("tensor {}: {} declares {} experts ({})", tensor->name, architecture_, decl.n_expert, name));
+      else if (tensor->cols() != decl.cols || tensor->rows() != decl.rows || tensor->experts() != 1)
+        shapes_.push_back(fmt::format("tensor {}: shape [{}], but {} expects [{}, {}] ({})", tensor->name, fmt::join(tensor->dim, ", "),
+                                      architecture_, decl.cols, decl.rows, name));
+      else if (tensor->dtype != binding.tensor->dtype)
+        shapes_.push_back(fmt::format("tensor {}: another dtype than {}; the experts of a layer must be alike ({})", tensor->name,
+                                      binding.tensor->name, name));
+    }
+  }
+
+  // A product with a weight whose file keeps one factor of all its values beside it. No kernel needs to know of it.
+  int32_t times_factor(int32_t id, const Weight& weight) {
+    const Binding* binding = weight.is_constant ? nullptr : names_.find(weight.name);
+    if (!binding || !binding->tensor->factors_apart) return id;
+    tenon_scale_attr attr = {sizeof attr, 1.0f};
+    std::memcpy(&attr.factor, names_.source().data(*binding->tensor->plane(TENON_PLANE_MACRO)), sizeof attr.factor);
+    if (attr.factor == 1.0f) return id;
+    Node node;
+    node.op = TENON_OP_SCALE, node.layer = current_layer(), node.name = weight.name + " factor";
+    node.attr.assign(reinterpret_cast<const uint8_t*>(&attr), reinterpret_cast<const uint8_t*>(&attr) + sizeof attr);
+    node.in = {id};
+    const Value scaled = graph_.values[size_t(id)];
+    node.out = {add_value(scaled)};
+    graph_.nodes.push_back(std::move(node));
+    return graph_.nodes.back().out[0];
   }
 
   std::string node_name(const OpInfo& info, const Node& node) const {

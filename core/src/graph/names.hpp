@@ -5,6 +5,7 @@
 
 #include <tenon/abi.h>
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -14,9 +15,10 @@ namespace tenon::graph {
 
 // Where a weight comes from.
 struct Binding {
-  const source::Tensor* tensor = nullptr;
+  const source::Tensor* tensor = nullptr;  // STACK_EXPERTS: any of them
   uint32_t transform = TENON_TRANSFORM_NONE;
-  int64_t a = 0, b = 0;
+  int64_t a = 0, b = 0, group = 0;
+  std::map<int64_t, const source::Tensor*> experts = {};  // STACK_EXPERTS: by number
 };
 
 // Borrows the source. Immutable.
@@ -36,7 +38,8 @@ class NameMap {
   std::vector<std::string> known_unused_;  // the files' own names
 };
 
-// Matches `pattern`, in which {i} stands for digits, against text; the digits go to *number (-1 when there is no {i}).
-bool match_numbered(std::string_view pattern, std::string_view text, int64_t* number);
+// Matches `pattern`, in which {i} and {e} stand for digits, against text; the digits go to *number and *expert (-1 where
+// the pattern has none).
+bool match_numbered(std::string_view pattern, std::string_view text, int64_t* number, int64_t* expert);
 
 }  // namespace tenon::graph

@@ -179,6 +179,45 @@ std::string infer_gated_delta_rule(Signature& s) {
   return need_f32(s);
 }
 
+std::string infer_route(Signature& s) {
+  const auto& a = attr_of<tenon_route_attr>(s);
+  const int64_t n = s.in[0]->cols;
+  if (!a.top_k || int64_t(a.top_k) > n) return fmt::format("{} of {} experts are to be chosen", a.top_k, n);
+  if (a.gating > 1) return fmt::format("gating {}", a.gating);
+  for (const Weight* w : s.weight)
+    if (w->rows * w->cols != n) return fmt::format("weight {} has {} entries, expected {}", w->name, w->rows * w->cols, n);
+  s.out = {like(*s.in[0], a.top_k), like(*s.in[0], a.top_k)};
+  s.out[0].encoding = TENON_ENC_I32;
+  return need_f32(s);
+}
+
+std::string infer_expert_ffn(Signature& s) {
+  const auto& a = attr_of<tenon_expert_ffn_attr>(s);
+  const Weight &gate = *s.weight[0], &up = *s.weight[1], &down = *s.weight[2];
+  if (s.in[0]->encoding != TENON_ENC_F32 || s.in[1]->encoding != TENON_ENC_I32 || s.in[2]->encoding != TENON_ENC_F32)
+    return "takes f32 rows, ids and f32 weights";
+  if (s.in[1]->domain != s.in[0]->domain || s.in[2]->domain != s.in[0]->domain) return "inputs stand for different rows";
+  if (!a.top_k || s.in[1]->cols != a.top_k || s.in[2]->cols != a.top_k)
+    return fmt::format("{} ids and {} weights a row, expected {}", s.in[1]->cols, s.in[2]->cols, a.top_k);
+  if (a.combine > 1) return fmt::format("combine {}", a.combine);
+  for (const Weight* w : s.weight)
+    if (!w->n_expert || w->n_expert != gate.n_expert)
+      return fmt::format("weight {} is of {} experts, {} of {}", w->name, w->n_expert, gate.name, gate.n_expert);
+  for (const Weight* w : {&gate, &up})
+    if (w->cols != s.in[0]->cols || w->rows != down.cols)
+      return fmt::format("weight {} is [{}, {}], expected [{}, {}]", w->name, w->rows, w->cols, down.cols, s.in[0]->cols);
+  s.out = {like(*s.in[0], a.combine ? down.rows * a.top_k : down.rows)};
+  return "";
+}
+
+std::string infer_fold_slots(Signature& s) {
+  if (s.in[0]->domain != s.in[1]->domain) return "inputs stand for different rows";
+  if (s.in[0]->cols % s.in[1]->cols)
+    return fmt::format("{} columns are no multiple of the {} slots", s.in[0]->cols, s.in[1]->cols);
+  s.out = {like(*s.in[0], s.in[0]->cols / s.in[1]->cols)};
+  return need_f32(s);
+}
+
 std::string infer_select_rows(Signature& s) {
   s.out = {like(*s.in[0], s.in[0]->cols)};
   s.out[0].domain = TENON_DOMAIN_OUTPUT_ROWS;
@@ -207,6 +246,9 @@ constexpr OpInfo kOps[] = {
     {TENON_OP_SHORT_CONV, "short_conv", sizeof(tenon_short_conv_attr), 1, 1, 1, 1, 1, infer_short_conv, kAll, false},
     {TENON_OP_GATED_DELTA_RULE, "gated_delta_rule", sizeof(tenon_gated_delta_rule_attr), 5, 5, 2, 2, 1,
      infer_gated_delta_rule, 0b11100, false},
+    {TENON_OP_ROUTE, "route", sizeof(tenon_route_attr), 1, 1, 0, 2, 0, infer_route, 0, true},
+    {TENON_OP_EXPERT_FFN, "expert_ffn", sizeof(tenon_expert_ffn_attr), 3, 3, 3, 3, 0, infer_expert_ffn, 0, true},
+    {TENON_OP_FOLD_SLOTS, "fold_slots", 0, 2, 2, 0, 0, 0, infer_fold_slots, 0, true},
     {TENON_OP_SELECT_ROWS, "select_rows", 0, 1, 1, 0, 0, 0, infer_select_rows, kAll, false},
 };
 // clang-format on
@@ -227,12 +269,9 @@ const OpInfo* op_info(std::string_view name) {
 
 std::string_view op_name(uint32_t op) {
   if (const OpInfo* info = op_info(op)) return info->name;
-  constexpr std::array<std::pair<uint32_t, std::string_view>, 7> kOthers = {{
+  constexpr std::array<std::pair<uint32_t, std::string_view>, 4> kOthers = {{
       {TENON_OP_COMPOSITE, "composite"},
       {TENON_OP_LATENT_ATTENTION, "latent_attention"},
-      {TENON_OP_ROUTE, "route"},
-      {TENON_OP_EXPERT_FFN, "expert_ffn"},
-      {TENON_OP_FOLD_SLOTS, "fold_slots"},
       {TENON_OP_LOGITS_TAIL, "logits_tail"},
       {TENON_OP_SAMPLE, "sample"},
   }};

@@ -1,8 +1,10 @@
 #include "cases.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <stdexcept>
 
@@ -246,6 +248,25 @@ Cases rope_cases() {
   return out;
 }
 
+// Scores that a comparison gets wrong: none at all, equal ones, infinite ones. Few enough that no chosen weight is NaN.
+Cases odd_route_cases() {
+  Cases out;
+  for (const uint32_t gating : {0u, 1u})
+    add_case(out, std::string(gating ? "sigmoid" : "softmax") + ", odd logits", [=](uint32_t rows, Values) {
+      OpCase c = attr_case(TENON_OP_ROUTE, tenon_route_attr{0, 4, gating, 1, 1.0f, 1e-6f}, rows);
+      constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
+      std::vector<float> logits(size_t(rows) * 30);
+      for (size_t i = 0; i < logits.size(); ++i) {
+        const size_t row = i / 30, e = i % 30;
+        const float usual = float(int(e * 7 % 5) - 2);
+        const float odd[] = {e % 9 == 2 ? kInf : usual, e < 26 ? -kInf : usual, e % 2 ? kNan : usual, -200.0f, usual};
+        logits[i] = odd[row % 5];
+      }
+      return c.input(rows, 30, std::move(logits)).output(4).output(4);
+    });
+  return out;
+}
+
 Cases route_cases() {
   Cases out;
   for (const uint32_t gating : {0u, 1u})
@@ -266,6 +287,65 @@ Cases route_cases() {
                    for (int i = 0; i < n_weight; ++i) c.weight(make_weight("f32", 1, 30, 29 + uint64_t(i), 0.1f));
                    return c.output(4).output(4);
                  });
+  for (KernelCase& odd : odd_route_cases()) out.push_back(std::move(odd));
+  return out;
+}
+
+struct ExpertCase {
+  std::string label;
+  std::array<std::string, 3> dtype;
+  tenon_expert_ffn_attr attr = {0, TENON_ACT_SILU, 0, 0, 0, 3};
+  bool crowded = false, macros = false;
+  int64_t gap = 0;
+};
+
+// The size of inputs for which products with the weight are about 1, where activations are neither flat nor straight.
+float unit_scale(const Weight& w) {
+  double sum = 0;
+  const std::vector<float> values = w.decoded();
+  for (const float v : values) sum += double(v) * v;
+  return float(1.0 / std::sqrt(1e-30 + sum / double(w.rows)));
+}
+
+// Rows of the experts' weights fit no vector, some experts get no row; `crowded` sends every row to the same ones.
+OpCase expert_ffn_case(const ExpertCase& how, uint32_t rows, Values values) {
+  constexpr uint32_t kExperts = 7;
+  constexpr int64_t kCols = 41;
+  const auto& [gate, up, down] = how.dtype;
+  const int64_t top_k = how.attr.top_k, hidden = fit(72, down), width = std::max(fit(96, gate), fit(96, up));
+  OpCase c = attr_case(TENON_OP_EXPERT_FFN, how.attr, rows);
+  std::vector<int32_t> ids;
+  for (uint32_t r = 0; r < rows; ++r)
+    for (int64_t slot = 0; slot < top_k; ++slot)
+      ids.push_back(int32_t((how.crowded ? 2 + slot * 2 : r * 5 + r / 7 + slot * 3) % (kExperts - 1)));
+  const Weight first = make_weight(gate, kExperts * hidden, width, 37);
+  c.input(rows, width, rows_of(rows, width, 35, values, unit_scale(first))).ids(rows, top_k, ids);
+  std::vector<float> share = rows_of(rows, top_k, 36, Values::kUsual);
+  for (float& v : share) v = std::fabs(v);
+  c.input(rows, top_k, std::move(share));
+  c.weight(stacked(first, kExperts, how.gap));
+  c.weight(stacked(make_weight(up, kExperts * hidden, width, 38), kExperts, how.gap));
+  c.weight(stacked(make_weight(down, kExperts * kCols, hidden, 39), kExperts, how.gap));
+  for (uint32_t i = 0; how.macros && i < 3 * kExperts; ++i) c.macro.push_back(0.5f + float(i % 5));
+  return c.output(how.attr.combine ? kCols * top_k : kCols);
+}
+
+Cases expert_ffn_cases() {
+  std::vector<ExpertCase> all;
+  for (const std::string& dtype : all_dtypes()) {
+    const std::array<std::string, 3> one = {dtype, dtype, dtype};
+    all.push_back({.label = dtype + ", factors, gaps between experts", .dtype = one, .macros = true, .gap = 4096});
+    if (dtype != "f32" && dtype != "bf16" && dtype != "q8_0" && dtype != "q4_k") continue;
+    all.push_back({.label = dtype + ", two experts for all", .dtype = one,
+                   .attr = {0, TENON_ACT_GELU_TANH, 0, 0, 0, 2}, .crowded = true});
+    all.push_back({.label = dtype + ", limit", .dtype = one, .attr = {0, TENON_ACT_SWIGLU_OAI, 1.5f, 1.702f, 0, 3}});
+    all.push_back({.label = dtype + ", slots apart", .dtype = one, .attr = {0, TENON_ACT_SILU, 0, 0, 1, 3}});
+  }
+  all.push_back({.label = "q4_k and q5_0", .dtype = {"q4_k", "q4_k", "q5_0"}});
+  all.push_back({.label = "bf16 and f32", .dtype = {"bf16", "f32", "f16"}});
+  Cases out;
+  for (const ExpertCase& how : all)
+    add_case(out, how.label, [how](uint32_t rows, Values values) { return expert_ffn_case(how, rows, values); });
   return out;
 }
 
@@ -326,6 +406,7 @@ std::vector<KernelCase> kernel_cases(std::string_view op) {
       {"concat", concat_cases},
       {"rope", rope_cases},
       {"route", route_cases},
+      {"expert_ffn", expert_ffn_cases},
       {"fold_slots", fold_slots_cases},
       {"logits_tail", logits_tail_cases},
       {"select_rows", select_rows_cases},

@@ -228,11 +228,16 @@ class KernelChecks {
     });
   }
 
+  // Kernels that read experts' rows as codes hold the hidden rows as codes too.
+  static std::string_view with_encoding(std::string_view op, const RunResult& got) {
+    return op == "expert_ffn" && got.in_encoding[0] != TENON_ENC_F32 ? "expert_ffn, encoded" : op;
+  }
+
   std::string difference(const RunResult& got, const OpCase& c) const {
     const RunResult want = reference(c, got);
     const Tolerance tolerance = is_composite()
                                     ? Tolerance{"", composite_tolerance(c), "the sum of the bounds of its parts"}
-                                    : tolerance_of(view(kernel_.pattern));
+                                    : tolerance_of(with_encoding(view(kernel_.pattern), got));
     const bool has_ids = c.op == TENON_OP_ROUTE;
     for (size_t i = 0; i < got.out.size(); ++i) {
       const Difference d = compare(got.out[i], want.out[i]);

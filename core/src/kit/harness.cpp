@@ -158,7 +158,6 @@ class Bound {
       table.struct_size = sizeof table, table.dtype = records().dtype_id(w.dtype);
       table.rows = w.rows, table.cols = w.cols, table.row_bytes = w.row_bytes, table.parts = w.parts;
       table.n_expert = w.n_expert, table.expert_stride = w.expert_stride, table.flags = w.flags;
-      if (c.bank && w.n_expert) table.bank = &*c.bank;
       weights_.push_back(table);
     }
     for (const Store& s : c.stores) store_types_.push_back(s.type);
@@ -248,32 +247,63 @@ class Bound {
   }
 
   void pack() {
+    bind_weights();
     for (size_t i = 0; i < weights_.size(); ++i) {
-      const Weight& w = case_.weights[i];
-      for (int p = 0; p < 4; ++p) weights_[i].plane[p] = w.plane[p].empty() ? 0 : address(w.plane[p].data());
       const uint32_t layout = result_.offer.pack_layout[i];
-      if (!layout) continue;
-      tenon_pack request = {};
-      const tenon_weight source = weights_[i];
-      request.struct_size = sizeof request, request.weight = uint32_t(i), request.layout = layout;
-      request.src = &source, request.rows = w.rows;
-      check(kernel_.pack(&kernel_, &node_, &request), "pack (size)");
-      packed_.emplace_back(size_t(request.bytes), uint8_t(0));
-      request.dst = address(packed_.back().data());
-      const int64_t rows = w.rows * std::max<uint32_t>(1, w.n_expert), step = options_.pack_rows;
-      const int64_t n_slice = (rows + step - 1) / step;
+      if (layout) pack_weight(i, layout);
+    }
+    bind_bank();
+  }
+
+  void bind_weights() {
+    for (size_t i = 0; i < weights_.size(); ++i)
+      for (int p = 0; p < 4; ++p) {
+        const Bytes& plane = case_.weights[i].plane[p];
+        weights_[i].plane[p] = plane.empty() ? 0 : address(plane.data());
+      }
+  }
+
+  // Experts are packed one by one, as a matrix each.
+  void pack_weight(size_t i, uint32_t layout) {
+    const Weight& w = case_.weights[i];
+    const int64_t n_matrix = std::max<uint32_t>(1, w.n_expert), step = options_.pack_rows;
+    tenon_weight source = weights_[i];
+    source.n_expert = 0, source.expert_stride = 0;
+    tenon_pack request = {};
+    request.struct_size = sizeof request, request.weight = uint32_t(i), request.layout = layout;
+    request.src = &source, request.rows = w.rows;
+    check(kernel_.pack(&kernel_, &node_, &request), "pack (size)");
+    const int64_t bytes = int64_t(request.bytes + 63) / 64 * 64;
+    packed_.emplace_back(size_t(n_matrix > 1 ? bytes * n_matrix : int64_t(request.bytes)), uint8_t(0));
+    const tenon_addr begin = address(packed_.back().data());
+    const int64_t n_slice = (w.rows + step - 1) / step;
+    for (int64_t e = 0; e < n_matrix; ++e) {
+      source.plane[0] = weights_[i].plane[0] + uint64_t(e * w.expert_stride);
+      request.dst = begin + uint64_t(e * bytes);
       for (int64_t s = 0; s < n_slice; ++s) {
         request.row0 = (options_.pack_backwards ? n_slice - 1 - s : s) * step;
-        request.rows = std::min<int64_t>(step, rows - request.row0);
+        request.rows = std::min<int64_t>(step, w.rows - request.row0);
         check(kernel_.pack(&kernel_, &node_, &request), "pack");
       }
-      packed_.back().check("a packed weight");
-      packed_.back().keep();
-      result_.packed.emplace_back(packed_.back().data(), packed_.back().data() + packed_.back().size());
-      weights_[i].layout = layout;
-      weights_[i].plane[0] = request.dst;
-      for (int p = 1; p < 4; ++p) weights_[i].plane[p] = 0;
     }
+    packed_.back().check("a packed weight");
+    packed_.back().keep();
+    result_.packed.emplace_back(packed_.back().data(), packed_.back().data() + packed_.back().size());
+    weights_[i].layout = layout;
+    weights_[i].plane[0] = begin;
+    if (w.n_expert) weights_[i].expert_stride = bytes;
+    for (int p = 1; p < 4; ++p) weights_[i].plane[p] = 0;
+  }
+
+  void bind_bank() {
+    if (case_.op != TENON_OP_EXPERT_FFN) return;
+    bank_ = {};
+    bank_.struct_size = sizeof bank_, bank_.n_expert = weights_[0].n_expert;
+    for (const tenon_weight& w : weights_)
+      for (uint32_t e = 0; e < w.n_expert; ++e) experts_.push_back(w.plane[0] + e * uint64_t(w.expert_stride));
+    bank_.address = address(experts_.data());
+    if (!case_.macro.empty()) bank_.macro = address(case_.macro.data());
+    for (tenon_weight& w : weights_) w.bank = &bank_;
   }
 
   void bind_inputs() {
@@ -435,6 +465,8 @@ class Bound {
   std::vector<tenon_node> part_nodes_;
   std::vector<tenon_type> types_in_, types_out_;
   std::vector<tenon_weight> weights_;
+  std::vector<tenon_addr> experts_;
+  tenon_bank bank_ = {};
   std::vector<tenon_store_type> store_types_;
   std::deque<Guarded> inputs_, outputs_, packed_;
   std::vector<tenon_view> views_in_;

@@ -31,7 +31,8 @@ struct Input {
   bool ids = false;  // i32
 };
 
-// A weight in its file layout. Plane 1 … 3 only for dtypes that have them.
+// A weight in its file layout. Plane 1 … 3 only for dtypes that have them. Of n_expert matrices, each begins
+// expert_stride bytes after the one before.
 struct Weight {
   std::string dtype;
   int64_t rows = 0, cols = 0, row_bytes = 0;
@@ -43,6 +44,9 @@ struct Weight {
   static Weight raw(const std::string& dtype, int64_t rows, int64_t cols, const void* bytes, size_t n);
   std::vector<float> decoded() const;  // [rows × max(1, n_expert), cols] by the dtype's decoder
 };
+
+// The rows of a one-plane weight as n_expert matrices, with `gap` bytes behind each that belong to none.
+Weight stacked(Weight w, uint32_t n_expert, int64_t gap = 0);
 
 struct Output {
   int64_t cols;
@@ -83,7 +87,7 @@ struct OpCase {
   std::vector<Output> out;
   std::vector<Part> parts;           // of a composite whose values all have the columns of its first input
   std::vector<size_t> part_outputs;  // the values that are its outputs
-  std::optional<tenon_bank> bank;    // given to every weight that has experts; the test owns what it points at
+  std::vector<float> macro;          // of experts: factors of gate, up and down, [3][n_expert]; empty = none
 };
 
 // Told by every worker's thread when its launch begins and ends.

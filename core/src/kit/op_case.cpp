@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <stdexcept>
 
 #include "harness.hpp"
@@ -17,6 +18,17 @@ Weight Weight::encoded(const std::string& dtype, int64_t rows, int64_t cols, con
   for (int p = 0; p < 4; ++p) table.plane[p] = w.plane[p].empty() ? 0 : reinterpret_cast<tenon_addr>(w.plane[p].data());
   if (record.encode(values.data(), rows, cols, &table) != TENON_OK)
     throw std::runtime_error("encoding to " + dtype + ": " + records().error());
+  return w;
+}
+
+Weight stacked(Weight w, uint32_t n_expert, int64_t gap) {
+  const Bytes together = w.plane[0];
+  w.rows /= n_expert, w.n_expert = n_expert;
+  w.expert_stride = w.rows * w.row_bytes + gap;
+  w.plane[0].assign(size_t(w.expert_stride * n_expert), 0xff);
+  for (uint32_t e = 0; e < n_expert; ++e)
+    std::copy_n(together.begin() + e * w.rows * w.row_bytes, w.rows * w.row_bytes,
+                w.plane[0].begin() + e * w.expert_stride);
   return w;
 }
 

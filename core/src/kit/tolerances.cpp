@@ -25,6 +25,8 @@ constexpr Tolerance kTolerances[] = {
     {"linear", 1e-5, "an f32 sum of up to a thousand products in any order: a few times √K × 2^-24"},
     {"attention", 1e-5, "f32 exponentials and sums of up to a thousand weighted values in any order"},
     {"route", 1e-6, "an f32 softmax; the ids are compared exactly"},
+    {"expert_ffn", 1e-5, "two f32 sums of up to a thousand products in any order, an exponential, a sum over slots"},
+    {"expert_ffn, encoded", 3e-3, "a hidden number that lies between two codes may be rounded to the other one"},
     {"fold_slots", 1e-6, "an f32 sum of a few products"},
     {"short_conv", 1e-6, "an f32 sum of a few products, one exponential"},
     {"gated_delta_rule", 2e-5, "an f32 state that is rounded at each of a few hundred rows, or once a chunk"},

@@ -43,7 +43,7 @@ struct Program::Run {
   std::string message;
 };
 
-Program::Program(Selection selection, const Device& device, const WeightSet& weights, const std::vector<tenon_store>& stores,
+Program::Program(Selection selection, const Device& device, WeightSet& weights, const std::vector<tenon_store>& stores,
                  const tenon_step* step, const ProgramOptions& options)
     : selection_(std::move(selection)), device_(device), n_workers_(device.is_spmd() ? options.n_workers : 1),
       max_rows_(options.max_rows),
@@ -139,7 +139,7 @@ tenon_view Program::view_of(int32_t id, uint32_t worker, const tenon_step* step,
   return out;
 }
 
-void Program::make_operands(const WeightSet& weights, const std::vector<tenon_store>& stores, const tenon_step* step,
+void Program::make_operands(WeightSet& weights, const std::vector<tenon_store>& stores, const tenon_step* step,
                             const ProgramOptions& options) {
   size_t n_views = 0, n_weights = 0, n_stores = 0;
   for (const Launch& node : nodes_) {
@@ -155,7 +155,12 @@ void Program::make_operands(const WeightSet& weights, const std::vector<tenon_st
     const tenon_store* store = stores_.data() + stores_.size();
     for (size_t k = 0; k < node.weight.size(); ++k) {
       weights_.push_back(weights.resolved(node.weight[k], nodes_[i].selected->layouts[k]));
-      if (node.op == TENON_OP_LINEAR) weight_bytes_ += weights.bytes_of(node.weight[k], nodes_[i].selected->layouts[k]);
+      const uint64_t bytes = weights.bytes_of(node.weight[k], nodes_[i].selected->layouts[k]);
+      if (node.op == TENON_OP_LINEAR) weight_bytes_ += bytes;
+      if (node.op != TENON_OP_EXPERT_FFN) continue;
+      // What one row reads: the experts that it is sent to.
+      weight_bytes_ += bytes / weights_.back().n_expert * node.attr_as<tenon_expert_ffn_attr>().top_k;
+      weights_.back().bank = weights.bank(node.weight, nodes_[i].selected->layouts);
     }
     for (int32_t id : node.store) stores_.push_back(stores[size_t(id)]);
     for (uint32_t w = 0; w < n_workers_; ++w) {

@@ -34,7 +34,7 @@ enum class Segment { kBody, kTail, kAll };
 class Program {
  public:
   // Throws Error(kRuntime) when a kernel cannot plan, Error(kCapacity) when the arena cannot be had.
-  Program(Selection selection, const Device& device, const WeightSet& weights, const std::vector<tenon_store>& stores,
+  Program(Selection selection, const Device& device, WeightSet& weights, const std::vector<tenon_store>& stores,
           const tenon_step* step, const ProgramOptions& options);
   ~Program();
   Program(const Program&) = delete;
@@ -78,7 +78,7 @@ class Program {
   };
   struct Run;
   void make_plans(const ProgramOptions& options);
-  void make_operands(const WeightSet& weights, const std::vector<tenon_store>& stores, const tenon_step* step,
+  void make_operands(WeightSet& weights, const std::vector<tenon_store>& stores, const tenon_step* step,
                      const ProgramOptions& options);
   tenon_view view_of(int32_t value, uint32_t worker, const tenon_step* step, const ProgramOptions& options) const;
   void work(Run& run, const tenon_exec& exec);

@@ -6,8 +6,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <mutex>
 #include <system_error>
 #include <thread>
@@ -36,6 +38,11 @@ void apply_transform(const graph::Binding& binding, std::vector<float>& values) 
     for (float& v : values) v = -std::exp(v);
 }
 
+// What reads the file's own bytes; other transforms change values.
+bool keeps_bytes(uint32_t transform) {
+  return transform == TENON_TRANSFORM_NONE || transform == TENON_TRANSFORM_STACK_EXPERTS || transform == TENON_TRANSFORM_SLICE_ROWS;
+}
+
 }  // namespace
 
 WeightSet::WeightSet(const graph::Graph& graph, const graph::NameMap& names, const plugin::Registry& registry, Device device)
@@ -53,17 +60,10 @@ WeightSet::WeightSet(const graph::Graph& graph, const graph::NameMap& names, con
     if (weight.is_constant) {
       entry.dense = weight.constant;
     } else {
-      const graph::Binding& binding = *names.find(weight.name);
-      const tenon_dtype* dtype = registry.dtype(binding.tensor->dtype);
-      if (!dtype)
-        throw Error(ErrorKind::kFile, fmt::format("tensor {}: no plugin knows its dtype", binding.tensor->name));
-      entry.tensor = binding.tensor;
-      entry.raw.dtype = binding.tensor->dtype;
-      entry.raw.row_bytes = weight.cols / dtype->block_cols * dtype->block_bytes;
-      entry.raw.expert_stride = entry.raw.row_bytes * weight.rows;
-      entry.bytes = binding.tensor->bytes();
-      source_bytes_ += entry.bytes;
-      if (!entry.is_matrix || binding.transform != TENON_TRANSFORM_NONE) make_dense(weight, binding, entry);
+      entry.binding = names.find(weight.name);
+      entry.tensor = entry.binding->tensor;
+      describe(weight, entry);
+      if (!entry.is_matrix || !keeps_bytes(entry.binding->transform)) make_dense(weight, *entry.binding, entry);
     }
     if (!entry.dense.empty()) {
       entry.raw.dtype = TENON_DTYPE_F32;
@@ -75,7 +75,27 @@ WeightSet::WeightSet(const graph::Graph& graph, const graph::NameMap& names, con
   }
 }
 
+void WeightSet::describe(const graph::Weight& weight, Entry& entry) {
+  const tenon_dtype* dtype = registry_.dtype(entry.tensor->dtype);
+  if (!dtype) throw Error(ErrorKind::kFile, fmt::format("tensor {}: no plugin knows its dtype", entry.tensor->name));
+  entry.raw.dtype = entry.tensor->dtype;
+  entry.raw.row_bytes = weight.cols / dtype->block_cols * dtype->block_bytes;
+  const bool is_stack = entry.binding->transform == TENON_TRANSFORM_STACK_EXPERTS;
+  entry.raw.expert_stride = is_stack || !weight.n_expert ? 0 : entry.raw.row_bytes * entry.tensor->rows();
+  if (!is_stack && entry.binding->transform != TENON_TRANSFORM_SLICE_ROWS) {
+    entry.bytes = entry.tensor->bytes();
+  } else {
+    for (int64_t e = 0; e < entry.n_matrix(); ++e)
+      for (uint32_t role = 0; role < 4; ++role) entry.bytes += part_of(entry, e, role).bytes;
+  }
+  source_bytes_ += entry.bytes;
+}
+
 void WeightSet::make_dense(const graph::Weight& weight, const graph::Binding& binding, Entry& entry) {
+  const bool cut = binding.transform == TENON_TRANSFORM_STACK_EXPERTS || binding.transform == TENON_TRANSFORM_SLICE_ROWS;
+  if (cut || weight.n_expert)
+    throw Error(ErrorKind::kFile, fmt::format("tensor {}: cut or stacked weights are served as operands of linear, embed and "
+                                              "expert_ffn only ({})", binding.tensor->name, weight.name));
   tenon_weight raw = entry.raw;
   for (const source::Plane& plane : binding.tensor->planes)
     if (plane.role < 4) raw.plane[plane.role] = address_of(source_.data(plane));
@@ -86,6 +106,47 @@ void WeightSet::make_dense(const graph::Weight& weight, const graph::Binding& bi
   entry.dense.resize(size_t(weight.rows * weight.cols));
   plugin::check_status(dtype->decode(&raw, 0, raw.rows, entry.dense.data()), "tensor " + binding.tensor->name);
   apply_transform(binding, entry.dense);
+}
+
+WeightSet::PlanePart WeightSet::part_of(const Entry& entry, int64_t matrix, uint32_t role) const {
+  const bool is_stack = entry.binding->transform == TENON_TRANSFORM_STACK_EXPERTS;
+  const source::Tensor& tensor = is_stack ? *entry.binding->experts.at(matrix) : *entry.tensor;
+  const source::Plane* plane = tensor.plane(role);
+  if (!plane) return {nullptr, 0, 0};
+  if (role == TENON_PLANE_MACRO && plane->bytes == 4) return {plane, 0, 4};
+  const uint64_t n = is_stack ? 1 : uint64_t(tensor.experts()), bytes = plane->bytes / n;
+  const PlanePart whole = {plane, is_stack ? 0 : bytes * uint64_t(matrix), bytes};
+  if (entry.binding->transform != TENON_TRANSFORM_SLICE_ROWS || role == TENON_PLANE_MACRO) return whole;
+  const uint64_t all = uint64_t(tensor.rows()), first = bytes * uint64_t(entry.binding->a);
+  if (first % all || bytes * uint64_t(entry.raw.rows) % all)
+    throw Error(ErrorKind::kFile, fmt::format("tensor {}: rows {} to {} cut through a tile of scales", tensor.name, entry.binding->a,
+                                              entry.binding->b - 1));
+  return {plane, whole.offset + first / all, bytes * uint64_t(entry.raw.rows) / all};
+}
+
+tenon_weight WeightSet::source_matrix(const Entry& entry, int64_t matrix) const {
+  tenon_weight out = entry.raw;
+  out.n_expert = 0, out.expert_stride = 0;
+  if (!entry.dense.empty()) {
+    out.plane[0] = address_of(entry.dense.data());
+    return out;
+  }
+  for (uint32_t role = 0; role < n_role(entry); ++role)
+    if (const PlanePart part = part_of(entry, matrix, role); part.plane)
+      out.plane[role] = address_of(source_.data(*part.plane)) + part.offset;
+  return out;
+}
+
+// Planes that kernels read: a factor that is none of the dtype's own is the core's matter.
+uint32_t WeightSet::n_role(const Entry& entry) const { return entry.tensor->factors_apart ? TENON_PLANE_MACRO : TENON_PLANE_MACRO + 1; }
+
+std::vector<float> WeightSet::macros(const Entry& entry) const {
+  if (!entry.tensor || !entry.tensor->factors_apart) return {};
+  std::vector<float> out(size_t(entry.n_matrix()), 1.0f);
+  for (size_t e = 0; e < out.size(); ++e)
+    if (const PlanePart part = part_of(entry, int64_t(e), TENON_PLANE_MACRO); part.plane)
+      std::memcpy(&out[e], source_.data(*part.plane) + part.offset, sizeof(float));
+  return out;
 }
 
 tenon_weight WeightSet::described(int32_t id) const {
@@ -111,46 +172,71 @@ void WeightSet::request(int32_t id, uint32_t layout, const PackRequest& how) {
   }
 }
 
-void WeightSet::pack_slice(Entry& entry, int64_t row0, int64_t rows) {
-  tenon_weight src = entry.raw;
-  if (entry.tensor && entry.dense.empty()) {
-    for (const source::Plane& plane : entry.tensor->planes)
-      if (plane.role < 4) src.plane[plane.role] = address_of(source_.data(plane));
-  } else {
-    src.plane[0] = address_of(entry.dense.data());
+// Whether the weight cannot be read where it lies in the file: on another device, or an expert of several planes, which a
+// bank's one address must reach.
+bool WeightSet::is_copied(const Entry& entry) const {
+  if (entry.layout || !entry.is_matrix || !entry.dense.empty()) return false;
+  const auto read = [&](const source::Plane& plane) { return plane.role < n_role(entry); };
+  const auto n_plane = std::count_if(entry.tensor->planes.begin(), entry.tensor->planes.end(), read);
+  return !device_.is_host_memory() || (entry.raw.n_expert && n_plane > 1);
+}
+
+// Matrix after matrix, the planes of each behind one another.
+void WeightSet::copy_matrices(Entry& entry) {
+  uint64_t step = 0;
+  for (uint32_t role = 0; role < n_role(entry); ++role) {
+    const PlanePart part = part_of(entry, 0, role);
+    entry.copied_plane[role] = step;
+    step += (part.bytes + 63) & ~uint64_t(63);
   }
+  entry.copied_step = step;
+  entry.copied = Buffer(device_, step * uint64_t(entry.n_matrix()), "a weight");
+  for (int64_t e = 0; e < entry.n_matrix(); ++e)
+    for (uint32_t role = 0; role < n_role(entry); ++role)
+      if (const PlanePart part = part_of(entry, e, role); part.plane)
+        device_.upload(entry.copied.address() + uint64_t(e) * step + entry.copied_plane[role], source_.data(*part.plane) + part.offset,
+                       part.bytes);
+}
+
+// Memory for a packed weight, and the work of filling it. Answers the source's bytes.
+uint64_t WeightSet::place_slices(Entry& entry, std::vector<Slice>& slices) {
+  tenon_weight matrix = entry.raw;
+  matrix.n_expert = 0, matrix.expert_stride = 0;
+  tenon_pack ask = {};
+  ask.struct_size = sizeof ask, ask.weight = entry.how.index, ask.layout = entry.layout;
+  ask.rows = entry.raw.rows, ask.src = &matrix, ask.align = 64;
+  plugin::check_status(entry.how.kernel->pack(entry.how.kernel, entry.how.node, &ask), "pack a weight");
+  const uint64_t align = std::max<uint64_t>(ask.align, 64);
+  entry.packed_step = (ask.bytes + align - 1) / align * align;
+  const uint64_t bytes = entry.packed_step * uint64_t(entry.n_matrix() - 1) + ask.bytes;
+  entry.packed = Buffer(device_, bytes, "packed weights", align);
+  packed_bytes_ += bytes;
+  for (int64_t e = 0; e < entry.n_matrix(); ++e)
+    for (int64_t row = 0; row < entry.raw.rows; row += kSliceRows)
+      slices.push_back({&entry, e, row, std::min(kSliceRows, entry.raw.rows - row)});
+  return uint64_t(entry.n_matrix() * entry.raw.rows * entry.raw.row_bytes);
+}
+
+void WeightSet::pack_slice(const Slice& slice) {
+  Entry& entry = *slice.entry;
+  const tenon_weight src = source_matrix(entry, slice.matrix);
   tenon_pack pack = {};
   pack.struct_size = sizeof pack, pack.weight = entry.how.index, pack.layout = entry.layout;
-  pack.row0 = row0, pack.rows = rows, pack.src = &src, pack.dst = entry.packed.address();
+  pack.row0 = slice.row0, pack.rows = slice.rows, pack.src = &src;
+  pack.dst = entry.packed.address() + entry.packed_step * uint64_t(slice.matrix);
   plugin::check_status(entry.how.kernel->pack(entry.how.kernel, entry.how.node, &pack), "pack a weight");
-  if (entry.tensor && entry.dense.empty() && !entry.wants_raw)
-    source_.drop_pages(entry.tensor->planes[0], uint64_t(row0 * entry.raw.row_bytes), uint64_t(rows * entry.raw.row_bytes));
+  if (!entry.tensor || !entry.dense.empty() || entry.wants_raw) return;
+  const PlanePart codes = part_of(entry, slice.matrix, TENON_PLANE_CODES);
+  source_.drop_pages(*codes.plane, codes.offset + uint64_t(slice.row0 * entry.raw.row_bytes),
+                     uint64_t(slice.rows * entry.raw.row_bytes));
 }
 
 void WeightSet::pack(uint32_t n_workers, const ProgressCallback& progress, const CancelCallback& cancelled) {
-  struct Slice {
-    Entry* entry;
-    int64_t row0, rows;
-  };
   std::vector<Slice> slices;
   uint64_t total = 0;
   for (Entry& entry : entries_) {
-    if (!entry.layout && entry.is_matrix && entry.dense.empty() && !device_.is_host_memory()) {
-      entry.copied = Buffer(device_, entry.bytes, "a weight");
-      device_.upload(entry.copied.address(), source_.data(entry.tensor->planes[0]), entry.bytes);
-    }
-    if (!entry.layout) continue;
-    tenon_pack ask = {};
-    ask.struct_size = sizeof ask, ask.weight = entry.how.index, ask.layout = entry.layout;
-    ask.rows = entry.raw.rows, ask.src = &entry.raw, ask.align = 64;
-    plugin::check_status(entry.how.kernel->pack(entry.how.kernel, entry.how.node, &ask), "pack a weight");
-    entry.packed = Buffer(device_, ask.bytes, "packed weights", std::max<uint64_t>(ask.align, 64));
-    packed_bytes_ += ask.bytes;
-    for (int64_t row = 0; row < entry.raw.rows; row += kSliceRows) {
-      const int64_t rows = std::min(kSliceRows, entry.raw.rows - row);
-      slices.push_back({&entry, row, rows});
-      total += uint64_t(rows * entry.raw.row_bytes);
-    }
+    if (is_copied(entry)) copy_matrices(entry);
+    if (entry.layout) total += place_slices(entry, slices);
   }
   std::atomic<size_t> next = 0;
   std::atomic<uint64_t> done = 0;
@@ -160,7 +246,7 @@ void WeightSet::pack(uint32_t n_workers, const ProgressCallback& progress, const
   const auto work = [&](bool reports) {
     try {
       for (size_t i = next++; i < slices.size() && !stop; i = next++) {
-        pack_slice(*slices[i].entry, slices[i].row0, slices[i].rows);
+        pack_slice(slices[i]);
         done += uint64_t(slices[i].rows * slices[i].entry->raw.row_bytes);
         if (!reports) continue;
         if (progress) progress({"pack", done, total});
@@ -185,19 +271,41 @@ void WeightSet::pack(uint32_t n_workers, const ProgressCallback& progress, const
   if (progress && total) progress({"pack", total, total});
 }
 
+tenon_addr WeightSet::matrix_address(const Entry& entry, uint32_t layout, int64_t matrix) const {
+  if (layout) return entry.packed.address() + entry.packed_step * uint64_t(matrix);
+  if (entry.copied.address()) return entry.copied.address() + entry.copied_step * uint64_t(matrix);
+  return source_matrix(entry, matrix).plane[0];
+}
+
 tenon_weight WeightSet::resolved(int32_t id, uint32_t layout) const {
   const Entry& entry = entries_[size_t(id)];
   tenon_weight out = entry.raw;
   out.layout = layout;
   if (layout) {
     out.plane[0] = entry.packed.address();
+    if (out.n_expert) out.expert_stride = int64_t(entry.packed_step);
   } else if (entry.copied.address()) {
-    out.plane[0] = entry.copied.address();
+    for (uint32_t role = 0; role < 4; ++role)
+      if (role == 0 || entry.copied_plane[role]) out.plane[role] = entry.copied.address() + entry.copied_plane[role];
+    if (out.n_expert) out.expert_stride = int64_t(entry.copied_step);
   } else {
-    for (const source::Plane& plane : entry.tensor->planes)
-      if (plane.role < 4) out.plane[plane.role] = address_of(source_.data(plane));
+    const tenon_weight first = source_matrix(entry, 0);
+    std::copy(std::begin(first.plane), std::end(first.plane), out.plane);
   }
   return out;
+}
+
+const tenon_bank* WeightSet::bank(const std::vector<int32_t>& ids, const std::vector<uint32_t>& layouts) {
+  std::unique_ptr<Bank>& bank = banks_[{ids, layouts}];
+  if (bank) return bank->table();
+  std::array<Projection, 3> projections;
+  for (size_t i = 0; i < projections.size(); ++i) {
+    const Entry& entry = entries_[size_t(ids.at(i))];
+    for (int64_t e = 0; e < entry.n_matrix(); ++e) projections[i].address.push_back(matrix_address(entry, layouts.at(i), e));
+    projections[i].macro = macros(entry);
+  }
+  bank = std::make_unique<Bank>(device_, projections);
+  return bank->table();
 }
 
 uint64_t WeightSet::bytes_of(int32_t id, uint32_t layout) const {

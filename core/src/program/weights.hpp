@@ -1,6 +1,7 @@
 // weights.hpp: the weights of a graph on a device: as in the file, as small f32 tables, or packed for a kernel.
 #pragma once
 
+#include "bank.hpp"
 #include "device.hpp"
 #include "graph/graph.hpp"
 #include "graph/names.hpp"
@@ -25,6 +26,7 @@ struct PackRequest {
   uint32_t index;          // of the weight in the node
 };
 
+// The experts of a layer are packed, copied and addressed one by one, as a matrix each.
 // Weights that are no operand of linear, embed or expert_ffn become dense f32 at once: norms, convolution taps, biases.
 // One thread, but for pack(), which uses `n_workers` threads of its own.
 class WeightSet {
@@ -42,8 +44,10 @@ class WeightSet {
   // Packs what was asked for, slice by slice, and gives the source's pages back. On failure nothing is kept.
   void pack(uint32_t n_workers, const ProgressCallback& progress, const CancelCallback& cancelled);
 
-  // With addresses; after pack().
+  // With addresses; after pack(). Of experts: the first one's, and each one's distance from it where that is the same.
   tenon_weight resolved(int32_t id, uint32_t layout) const;
+  // Where every expert of gate, up and down lies in those layouts; after pack(). Lives as long as this object.
+  const tenon_bank* bank(const std::vector<int32_t>& ids, const std::vector<uint32_t>& layouts);
 
   uint64_t source_bytes() const { return source_bytes_; }
   uint64_t packed_bytes() const { return packed_bytes_; }
@@ -52,21 +56,45 @@ class WeightSet {
  private:
   struct Entry {
     const source::Tensor* tensor = nullptr;
+    const graph::Binding* binding = nullptr;
     tenon_weight raw = {};
     std::vector<float> dense;  // small f32 tables
     bool is_matrix = false, wants_raw = false;
     uint32_t layout = 0;
     PackRequest how = {};
     Buffer packed, copied;
+    uint64_t packed_step = 0, copied_step = 0;  // from one expert to the next
+    uint64_t copied_plane[4] = {};              // where a matrix's planes begin in its copy
     uint64_t bytes = 0;
+    int64_t n_matrix() const { return raw.n_expert ? raw.n_expert : 1; }
   };
+  struct Slice {
+    Entry* entry;
+    int64_t matrix, row0, rows;
+  };
+  struct PlanePart {
+    const source::Plane* plane;
+    uint64_t offset, bytes;
+  };
+  void describe(const graph::Weight& weight, Entry& entry);
   void make_dense(const graph::Weight& weight, const graph::Binding& binding, Entry& entry);
-  void pack_slice(Entry& entry, int64_t row0, int64_t rows);
+  bool is_copied(const Entry& entry) const;
+  void copy_matrices(Entry& entry);
+  uint64_t place_slices(Entry& entry, std::vector<Slice>& slices);
+  void pack_slice(const Slice& slice);
+  // Part of a tensor's plane that belongs to one matrix of a weight; plane null where the tensor has none of that role.
+  PlanePart part_of(const Entry& entry, int64_t matrix, uint32_t role) const;
+  // One matrix in its file's layout, in host memory.
+  tenon_weight source_matrix(const Entry& entry, int64_t matrix) const;
+  tenon_addr matrix_address(const Entry& entry, uint32_t layout, int64_t matrix) const;
+  uint32_t n_role(const Entry& entry) const;
+  std::vector<float> macros(const Entry& entry) const;
 
   const plugin::Registry& registry_;
   const source::ModelSource& source_;
   Device device_;
   std::vector<Entry> entries_;
+  std::map<std::pair<std::vector<int32_t>, std::vector<uint32_t>>, std::unique_ptr<Bank>> banks_;
   uint64_t source_bytes_ = 0, packed_bytes_ = 0;
 };
 

@@ -28,6 +28,8 @@ struct Tensor {
   uint32_t dtype = 0;
   std::vector<int64_t> dim;
   std::vector<Plane> planes;
+  bool factors_apart = false;  // the macro plane is none of the dtype's own: decoded values lack it
+  const Plane* plane(uint32_t role) const;  // null where there is none
   int64_t cols() const { return dim.empty() ? 1 : dim[0]; }
   int64_t rows() const { return dim.size() < 2 ? 1 : dim[1]; }
   int64_t experts() const { return dim.size() < 3 ? 1 : dim[2]; }

@@ -34,6 +34,11 @@ void check_base_name(const std::string& name) {
 
 }  // namespace
 
+const Plane* Tensor::plane(uint32_t role) const {
+  const auto found = std::find_if(planes.begin(), planes.end(), [&](const Plane& plane) { return plane.role == role; });
+  return found == planes.end() ? nullptr : &*found;
+}
+
 uint64_t Tensor::bytes() const {
   uint64_t total = 0;
   for (const Plane& plane : planes) total += plane.bytes;

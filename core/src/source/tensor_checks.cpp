@@ -88,6 +88,12 @@ Tensor checked_tensor(const tenon_tensor& record, std::span<const FileExtent> fi
     }
   }
   if (!(roles & 1u << TENON_PLANE_CODES)) fail(tensor.name, "has no codes");
+  tensor.factors_apart = roles >> TENON_PLANE_MACRO & 1 && registry.dtype(tensor.dtype)->n_plane <= TENON_PLANE_MACRO;
+  if (tensor.factors_apart) {
+    const Plane& macro = *tensor.plane(TENON_PLANE_MACRO);
+    if (macro.dtype != TENON_DTYPE_F32 || (macro.bytes != 4 && macro.bytes / 4 != uint64_t(tensor.experts())))
+      fail(tensor.name, "its factors are not f32, one or one for each of its " + std::to_string(tensor.experts()) + " experts");
+  }
   return tensor;
 }
 

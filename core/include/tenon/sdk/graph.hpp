@@ -35,6 +35,19 @@ struct DeltaRuleOptions {
   float scale = 1.0f;  // on the query
 };
 
+enum class Gating : uint32_t { kSoftmax = 0, kSigmoid = 1 };
+struct RouteOptions {
+  int64_t n_expert = 0, top_k = 0;
+  Gating gating = Gating::kSoftmax;
+  bool normalize = true;  // the weights of the chosen experts sum to `scale`
+  float scale = 1.0f;
+  float floor = 0.0f;  // the least sum that is divided by
+};
+struct ExpertOptions {
+  uint32_t activation = TENON_ACT_SILU;
+  float limit = 0.0f, alpha = 0.0f;  // as of glu
+};
+
 namespace detail {
 
 // What the nodes of one graph share.
@@ -88,6 +101,33 @@ class Nodes {
   Value router(Value x, std::string_view name) const {
     const tenon_linear_attr attr{sizeof attr, TENON_WEIGHT_ROUTER};
     return one(TENON_OP_LINEAR, &attr, {x}, {weight(name)});
+  }
+
+  struct Routed {
+    Value ids, weights;
+  };
+  // The experts of each row and their weights. `bias` shifts the choice and not the weights, `scale` multiplies the
+  // weight of each expert; either may be empty.
+  Routed route(Value logits, const RouteOptions& o, std::string_view bias = {}, std::string_view scale = {}) const {
+    const tenon_route_attr attr{
+        sizeof attr, static_cast<uint32_t>(o.top_k), static_cast<uint32_t>(o.gating), o.normalize, o.scale, o.floor};
+    std::array<int32_t, 2> operands;
+    size_t n = 0;
+    if (!bias.empty()) {
+      operands[n++] = weight(bias);
+    } else if (!scale.empty()) {  // the second operand needs a first
+      operands[n++] = constant("route.no_bias", std::vector<float>(static_cast<size_t>(o.n_expert), 0.0f));
+    }
+    if (!scale.empty()) operands[n++] = weight(scale);
+    std::array<Value, 2> out;
+    add_node(TENON_OP_ROUTE, &attr, {&logits, 1}, {operands.data(), n}, {}, out);
+    return {out[0], out[1]};
+  }
+  // Σ weight × down(act(gate x) × up x) over a row's experts. The names are of stacks of all experts.
+  Value expert_ffn(Value x, const Routed& routed, std::string_view gate, std::string_view up, std::string_view down,
+                   int64_t top_k, const ExpertOptions& o = {}) const {
+    const tenon_expert_ffn_attr attr{sizeof attr, o.activation, o.limit, o.alpha, 0, static_cast<uint32_t>(top_k)};
+    return one(TENON_OP_EXPERT_FFN, &attr, {x, routed.ids, routed.weights}, {weight(gate), weight(up), weight(down)});
   }
 
   Value glu(Value gate, Value up, uint32_t activation, float limit = 0.0f, float alpha = 0.0f) const {

@@ -123,6 +123,49 @@ inline Value feed_forward(const Block& b, Value u, const FeedForward& o) {
   return b.linear(b.glu(gate, up, o.activation), "ffn_down.weight");
 }
 
+// --- Mixture of experts, with a shared expert beside them
+// ---------------------------------------------------------------------------------
+
+struct MixtureOfExperts {
+  int64_t width = 0, inner = 0;
+  RouteOptions route;
+  ExpertOptions expert;
+  int64_t shared_inner = 0;  // 0 = no shared expert
+  bool shared_gate = false;  // one number a row, sigmoid, times the shared expert
+  bool choice_bias = false;  // shifts which experts are chosen
+};
+
+inline void declare_mixture_of_experts(const WeightScope& b, const MixtureOfExperts& o) {
+  const int64_t n = o.route.n_expert;
+  b.router("ffn_gate_inp.weight", {n, o.width});
+  if (o.choice_bias) b.replicated("exp_probs_b.bias", {1, n}).keep_float();
+  b.expert("ffn_gate_exps.weight", {o.inner, o.width}, n);
+  b.expert("ffn_up_exps.weight", {o.inner, o.width}, n);
+  b.expert("ffn_down_exps.weight", {o.width, o.inner}, n);
+  if (!o.shared_inner) return;
+  b.column("ffn_gate_shexp.weight", {o.shared_inner, o.width});
+  b.column("ffn_up_shexp.weight", {o.shared_inner, o.width});
+  b.row("ffn_down_shexp.weight", {o.width, o.shared_inner});
+  if (o.shared_gate) b.replicated("ffn_gate_inp_shexp.weight", {1, o.width}).keep_float();
+}
+
+inline Value mixture_of_experts(const Block& b, Value u, const MixtureOfExperts& o) {
+  const auto routed =
+      b.route(b.router(u, "ffn_gate_inp.weight"), o.route, o.choice_bias ? "exp_probs_b.bias" : std::string_view());
+  b.tap(routed.ids, "route." + std::to_string(b.index()));
+  const Value chosen = b.expert_ffn(u, routed, "ffn_gate_exps.weight", "ffn_up_exps.weight", "ffn_down_exps.weight",
+                                    o.route.top_k, o.expert);
+  if (!o.shared_inner) return chosen;
+  const auto [gate, up] = b.linear(u, "ffn_gate_shexp.weight", "ffn_up_shexp.weight");
+  Value shared = b.linear(b.glu(gate, up, o.expert.activation), "ffn_down_shexp.weight");
+  if (o.shared_gate) {
+    // Row-exact like the router: it multiplies a whole row.
+    const Value share = b.router(u, "ffn_gate_inp_shexp.weight");
+    shared = b.gate(shared, share, TENON_ACT_SIGMOID, o.width);
+  }
+  return b.add(chosen, shared);
+}
+
 // --- The end of a decoder
 // ----------------------------------------------------------------------------------------------
 

@@ -164,6 +164,15 @@ class NameRules {
   void reshape(std::string_view canonical, std::string_view source, Dims dims) {
     add(canonical, source, TENON_TRANSFORM_RESHAPE, dims.rows, dims.cols);
   }
+  // One tensor an expert; `{e}` in the source's name numbers them from 0.
+  void stack_experts(std::string_view canonical, std::string_view source) {
+    add(canonical, source, TENON_TRANSFORM_STACK_EXPERTS, 0, 0);
+  }
+  // Rows first … end - 1 of every `group` rows: one of several weights that the source keeps as one.
+  void slice_rows(std::string_view canonical, std::string_view source, int64_t first, int64_t end, int64_t group) {
+    add(canonical, source, TENON_TRANSFORM_SLICE_ROWS, first, end);
+    rules_.back().axis = static_cast<uint32_t>(group);
+  }
   // Every tensor of the source whose name begins so is known and left alone. Answers how many there are.
   size_t unused(std::string_view source_prefix) {
     if (!meta_ || meta_->scheme() != scheme_) return 0;
