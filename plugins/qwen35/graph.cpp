@@ -44,7 +44,7 @@ void Qwen35::build(const sdk::Graph& g, std::string_view) const {
 
     // Named after the attention, but it norms the input of the feed-forward part.
     h = b.rms_norm(x, "post_attention_norm.weight", p_.eps);
-    x = b.add(x, sdk::feed_forward(b, h, feed_forward()));
+    x = b.add(x, p_.experts ? sdk::mixture_of_experts(b, h, *p_.experts) : sdk::feed_forward(b, h, feed_forward()));
   }
   sdk::finish(g, x, static_cast<int64_t>(p_.recurrent.size()), p_.eps, 0.0f, p_.never);
 }

@@ -129,6 +129,22 @@ void read_delta_net(const sdk::Keys& key, Params& p) {
              .scale = 1.0f / std::sqrt(static_cast<float>(key_dim))};
 }
 
+// Every layer of these models has experts and one that all rows share.
+sdk::MixtureOfExperts read_experts(const sdk::Keys& key, int64_t width) {
+  constexpr float kLeastSum = 0x1p-14f;  // the smallest normal f16
+  sdk::MixtureOfExperts out;
+  out.width = width, out.shared_gate = true;
+  out.route.n_expert = key.integer({1, 65536}, "expert_count", "num_experts");
+  out.route.top_k = key.integer({1, out.route.n_expert}, "expert_used_count", "num_experts_per_tok");
+  out.route.floor = kLeastSum;
+  if (const float scale = key.optional<float>("expert_weights_scale").value_or(0.0f); scale != 0.0f)
+    out.route.scale = key.positive("expert_weights_scale");
+  out.inner = key.integer(sdk::kAnyCount, "expert_feed_forward_length", "moe_intermediate_size");
+  out.shared_inner =
+      key.integer(sdk::kAnyCount, "expert_shared_feed_forward_length", "shared_expert_intermediate_size");
+  return out;
+}
+
 }  // namespace
 
 Params read_params(const sdk::Metadata& meta, const std::string& id) {
@@ -143,7 +159,11 @@ Params read_params(const sdk::Metadata& meta, const std::string& id) {
     refuse(key.name("nextn_predict_layers"), "fewer than " + std::to_string(n_listed) + " (block_count)", p.n_draft);
   p.width = key.integer(sdk::kAnyCount, "embedding_length", "hidden_size");
   p.context = key.integer_or(0, {0, int64_t{1} << 31}, "context_length", "max_position_embeddings");
-  p.ffn_width = key.integer(sdk::kAnyCount, "feed_forward_length", "intermediate_size");
+  if (id == "qwen35moe") {
+    p.experts = read_experts(key, p.width);
+  } else {
+    p.ffn_width = key.integer(sdk::kAnyCount, "feed_forward_length", "intermediate_size");
+  }
   p.eps = key.positive("attention.layer_norm_rms_epsilon", "rms_norm_eps");
   if (meta.is_gguf()) {
     const auto table = meta.tensor("token_embd.weight");

@@ -1,7 +1,9 @@
-// qwen35.hpp: dense Qwen 3.5 / 3.6 / 3.8 text decoders. Three Gated DeltaNet layers, then one with gated attention.
+// qwen35.hpp: Qwen 3.5 / 3.6 / 3.8 text decoders, dense and with experts. Three Gated DeltaNet layers, then one with gated
+// attention.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tenon/sdk/architecture.hpp>
@@ -19,6 +21,7 @@ struct Params {
   sdk::Rope rope;
   sdk::DeltaRuleOptions delta;
   int64_t conv_taps = 0;
+  std::optional<sdk::MixtureOfExperts> experts;  // none: dense
   std::vector<int32_t> never;  // rows of the head that stand for no text
 };
 
@@ -37,6 +40,7 @@ class Qwen35 : public sdk::Architecture {
   sdk::GroupedAttention attention() const;
   sdk::GatedDeltaNet delta_net() const;
   sdk::FeedForward feed_forward() const;
+  void expert_names(sdk::NameRules&, const std::string& root) const;
   Params p_;
   bool holds_drafts_ = false;  // a split export may announce draft blocks and leave them to another file
 };

@@ -15,14 +15,46 @@ void Qwen35::declare(sdk::Weights& w) const {
       sdk::declare_attention(b, attention());
     }
     b.norm("post_attention_norm.weight", p_.width);
-    sdk::declare_feed_forward(b, feed_forward());
+    if (p_.experts) {
+      sdk::declare_mixture_of_experts(b, *p_.experts);
+    } else {
+      sdk::declare_feed_forward(b, feed_forward());
+    }
   }
+}
+
+namespace {
+
+// Gate and up of every expert in one tensor, gate first.
+void fused_experts(sdk::NameRules& r, const std::string& source, const sdk::MixtureOfExperts& o) {
+  r.slice_rows("blk.{i}.ffn_gate_exps.weight", source, 0, o.inner, 2 * o.inner);
+  r.slice_rows("blk.{i}.ffn_up_exps.weight", source, o.inner, 2 * o.inner, 2 * o.inner);
+}
+
+}  // namespace
+
+void Qwen35::expert_names(sdk::NameRules& r, const std::string& root) const {
+  const std::string mlp = root + "layers.{i}.mlp.";
+  r.rule("blk.{i}.ffn_gate_inp.weight", mlp + "gate.weight");
+  r.rule("blk.{i}.ffn_gate_inp_shexp.weight", mlp + "shared_expert_gate.weight");
+  r.rule("blk.{i}.ffn_gate_shexp.weight", mlp + "shared_expert.gate_proj.weight");
+  r.rule("blk.{i}.ffn_up_shexp.weight", mlp + "shared_expert.up_proj.weight");
+  r.rule("blk.{i}.ffn_down_shexp.weight", mlp + "shared_expert.down_proj.weight");
+  if (r.has(root + "layers.0.mlp.experts.gate_up_proj")) {
+    fused_experts(r, mlp + "experts.gate_up_proj", *p_.experts);
+    r.rule("blk.{i}.ffn_down_exps.weight", mlp + "experts.down_proj");
+    return;
+  }
+  r.stack_experts("blk.{i}.ffn_gate_exps.weight", mlp + "experts.{e}.gate_proj.weight");
+  r.stack_experts("blk.{i}.ffn_up_exps.weight", mlp + "experts.{e}.up_proj.weight");
+  r.stack_experts("blk.{i}.ffn_down_exps.weight", mlp + "experts.{e}.down_proj.weight");
 }
 
 bool Qwen35::names(sdk::NameRules& r) const {
   if (r.scheme() == "gguf") {
     for (int64_t i = 0; i < p_.n_draft; ++i)
       r.unused(sdk::Weights::block_prefix(static_cast<int64_t>(p_.recurrent.size()) + i));
+    if (p_.experts && r.has("blk.0.ffn_gate_up_exps.weight")) fused_experts(r, "blk.{i}.ffn_gate_up_exps.weight", *p_.experts);
     return true;
   }
   if (r.scheme() != "hf") return false;
@@ -58,6 +90,10 @@ bool Qwen35::names(sdk::NameRules& r) const {
   r.rule("blk.{i}.ssm_norm.weight", hf + "linear_attn.norm.weight");
   r.rule("blk.{i}.ssm_out.weight", hf + "linear_attn.out_proj.weight");
 
+  if (p_.experts) {
+    expert_names(r, root);
+    return true;
+  }
   r.rule("blk.{i}.ffn_gate.weight", hf + "mlp.gate_proj.weight");
   r.rule("blk.{i}.ffn_up.weight", hf + "mlp.up_proj.weight");
   r.rule("blk.{i}.ffn_down.weight", hf + "mlp.down_proj.weight");

@@ -40,6 +40,10 @@ size_t attr_size(uint32_t op) {
       return sizeof(tenon_short_conv_attr);
     case TENON_OP_GATED_DELTA_RULE:
       return sizeof(tenon_gated_delta_rule_attr);
+    case TENON_OP_ROUTE:
+      return sizeof(tenon_route_attr);
+    case TENON_OP_EXPERT_FFN:
+      return sizeof(tenon_expert_ffn_attr);
     default:
       return 0;
   }
@@ -200,6 +204,21 @@ bool FakeBuilder::infer(Recorded& node, uint32_t n_out) {
              in[4] == nv && vector_of(0, nv) && vector_of(1, nv) && s.heads == nv && s.cols_k == nv * dk &&
              s.cols_v == dv && s.tape_cols == nk * dk + nv * dv + 2 * nv;
       out = {nv * dv};
+      break;
+    }
+    case TENON_OP_ROUTE: {
+      const auto a = node.as<tenon_route_attr>();
+      good = in.size() == 1 && a.top_k >= 1 && a.top_k <= in[0];
+      for (size_t i = 0; i < w.size(); ++i) good = good && vector_of(i, in[0]);
+      out = {a.top_k, a.top_k};
+      break;
+    }
+    case TENON_OP_EXPERT_FFN: {
+      const auto a = node.as<tenon_expert_ffn_attr>();
+      good = counts(3, 3, 0) && in[1] == a.top_k && in[2] == a.top_k && w[0].cols == in[0] && w[1].cols == in[0] &&
+             w[0].rows == w[2].cols && w[1].rows == w[2].cols;
+      for (const auto& weight : w) good = good && weight.n_expert > 0 && weight.n_expert == w[0].n_expert;
+      out = {w[2].rows};
       break;
     }
     case TENON_OP_SELECT_ROWS:
