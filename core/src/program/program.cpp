@@ -56,8 +56,10 @@ Program::Program(Selection selection, const Device& device, WeightSet& weights, 
                        }) - nodes.begin());
   const tenon_backend& backend = device_.backend();
   try {
-    if (!device_.is_spmd() && backend.stream)
+    if (!device_.is_spmd() && backend.stream) {
       plugin::check_status(backend.stream(backend.self, device_.table().index, 0, &stream_), "create a stream");
+      kernel_stream_ = backend.native ? backend.native(backend.self, TENON_HANDLE_STREAM, stream_) : stream_;
+    }
     make_plans(options);
     make_operands(weights, stores, step, options);
     capture_ = options.capture && stream_ && (backend.flags & TENON_BACKEND_CAPTURE) &&
@@ -186,7 +188,7 @@ tenon_status Program::launch_sliced(size_t index, const tenon_args& args, const 
     slice.rows = std::min(kernel->max_rows, args.rows - row);
     for (uint32_t i = 0; i < args.n_in + args.n_out && i < views.size(); ++i) {
       views[i] = i < args.n_in ? args.in[i] : args.out[i - args.n_in];
-      views[i].data += uint64_t(views[i].row_bytes) * row;
+      views[i].data += uint64_t(views[i].row_bytes) * row, views[i].rows -= row;
     }
     slice.in = views.data(), slice.out = views.data() + args.n_in;
     // Workspace and counter serve the next slice when nobody uses them for this one any more.
@@ -268,7 +270,7 @@ void Program::run_on_team(Run& run) {
 void Program::enqueue(Run& run) {
   for (size_t i = run.begin; i < run.end; ++i) counters_[i].value.store(0, std::memory_order_relaxed);
   tenon_exec exec = {};
-  exec.struct_size = sizeof exec, exec.n_workers = 1, exec.stream = stream_;
+  exec.struct_size = sizeof exec, exec.n_workers = 1, exec.stream = kernel_stream_;
   exec.barrier = [](void*) noexcept {};
   exec.claim = [](void* counter, int64_t n) noexcept { return static_cast<std::atomic<int64_t>*>(counter)->fetch_add(n); };
   work(run, exec);
@@ -283,16 +285,29 @@ void Program::run_on_stream(Run& run, Segment segment) {
     const uint32_t rows = std::min(bucket(run.rows), max_rows_), outputs = std::min(bucket(run.outputs), max_outputs_);
     void*& graph = graphs_[{uint32_t(segment), rows, outputs}];
     if (!graph) {
-      plugin::check_status(backend.capture_begin(backend.self, stream_), "begin a capture");
       run.rows = rows, run.outputs = outputs;
-      enqueue(run);
-      const tenon_status status = backend.capture_end(backend.self, stream_, &graph);
-      if (run.failed) return;
-      plugin::check_status(status, "end a capture");
+      graph = capture(run);
     }
-    plugin::check_status(backend.replay(backend.self, graph, stream_), "replay a graph");
+    if (!run.failed) plugin::check_status(backend.replay(backend.self, graph, stream_), "replay a graph");
   }
-  if (!run.failed) plugin::check_status(backend.sync(backend.self, stream_, 0), "wait for the device");
+  // Also after a failure: launches before it may still be at work on memory that the caller is about to reuse.
+  const tenon_status status = backend.sync(backend.self, stream_, 0);
+  if (!run.failed) plugin::check_status(status, "wait for the device");
+}
+
+// Null when the run has failed: a graph that lacks launches is not kept.
+void* Program::capture(Run& run) {
+  const tenon_backend& backend = device_.backend();
+  plugin::check_status(backend.capture_begin(backend.self, stream_), "begin a capture");
+  enqueue(run);
+  void* graph = nullptr;
+  const tenon_status status = backend.capture_end(backend.self, stream_, &graph);
+  if (!run.failed) {
+    plugin::check_status(status, "end a capture");
+    return graph;
+  }
+  if (status == TENON_OK) backend.destroy(backend.self, TENON_HANDLE_GRAPH, graph);
+  return nullptr;
 }
 
 const float* Program::host_row(int32_t value, uint32_t row) const {

@@ -87,6 +87,7 @@ class Program {
   void drop_plans();
   void run_on_team(Run& run);
   void run_on_stream(Run& run, Segment segment);
+  void* capture(Run& run);
   void enqueue(Run& run);
 
   Selection selection_;
@@ -110,6 +111,7 @@ class Program {
   std::unique_ptr<Counter[]> counters_;
   // Devices with streams: one stream, and the recorded graphs by segment, rows and outputs.
   void* stream_ = nullptr;
+  void* kernel_stream_ = nullptr;  // the same, as the backend's kernels know it
   bool capture_ = false;
   std::map<std::array<uint32_t, 3>, void*> graphs_;
   bool profiling_ = false;

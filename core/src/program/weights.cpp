@@ -175,7 +175,7 @@ void WeightSet::request(int32_t id, uint32_t layout, const PackRequest& how) {
 // Whether the weight cannot be read where it lies in the file: on another device, or an expert of several planes, which a
 // bank's one address must reach.
 bool WeightSet::is_copied(const Entry& entry) const {
-  if (entry.layout || !entry.is_matrix || !entry.dense.empty()) return false;
+  if (!entry.wants_raw || !entry.is_matrix || !entry.dense.empty()) return false;
   const auto read = [&](const source::Plane& plane) { return plane.role < n_role(entry); };
   const auto n_plane = std::count_if(entry.tensor->planes.begin(), entry.tensor->planes.end(), read);
   return !device_.is_host_memory() || (entry.raw.n_expert && n_plane > 1);
@@ -186,6 +186,7 @@ void WeightSet::copy_matrices(Entry& entry) {
   uint64_t step = 0;
   for (uint32_t role = 0; role < n_role(entry); ++role) {
     const PlanePart part = part_of(entry, 0, role);
+    if (!part.plane) continue;
     entry.copied_plane[role] = step;
     step += (part.bytes + 63) & ~uint64_t(63);
   }
