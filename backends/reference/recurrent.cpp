@@ -1,5 +1,6 @@
 // Ops whose store is a state: short_conv and gated_delta_rule, with the transactions of tenon_step (abi.h). One
 // function advances a state by one row, wherever the row comes from, so that taped and plain steps give equal bits.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels.hpp"
@@ -81,20 +82,21 @@ struct DeltaRow {
   const float *k, *v;
   float decay, beta;
 };
-// S ← e^g S; d = β (v − Sᵀk); S ← S + k dᵀ. The state is rounded to f32 once a row.
-void advance(float* state, const DeltaRow& row, int64_t dk, int64_t dv) {
-  for (int64_t j = 0; j < dv; ++j) {
-    double recalled = 0;
-    for (int64_t i = 0; i < dk; ++i) recalled += double(row.decay) * state[i * dv + j] * row.k[i];
-    const double d = row.beta * (row.v[j] - recalled);
-    for (int64_t i = 0; i < dk; ++i) state[i * dv + j] = float(double(row.decay) * state[i * dv + j] + row.k[i] * d);
-  }
+// S ← e^g S; d = β (v − Sᵀk); S ← S + k dᵀ. The state is rounded to f32 once a row. `d` is scratch for dv numbers.
+void advance(float* state, const DeltaRow& row, int64_t dk, int64_t dv, double* d) {
+  std::fill_n(d, dv, 0.0);
+  for (int64_t i = 0; i < dk; ++i)
+    for (int64_t j = 0; j < dv; ++j) d[j] += double(row.decay) * state[i * dv + j] * row.k[i];
+  for (int64_t j = 0; j < dv; ++j) d[j] = row.beta * (row.v[j] - d[j]);
+  for (int64_t i = 0; i < dk; ++i)
+    for (int64_t j = 0; j < dv; ++j) state[i * dv + j] = float(double(row.decay) * state[i * dv + j] + row.k[i] * d[j]);
 }
 
 class GatedDeltaRule final : public OpKernel {
   uint64_t workspace(const sdk::Node& node, const sdk::PlanRequest& request) const override {
     return OpKernel::workspace(node, request) +
-           uint64_t(floats(node.stores()[0].tape_cols) + floats(node.stores()[0].cols_k * node.stores()[0].cols_v));
+           uint64_t(floats(node.stores()[0].tape_cols) + floats(node.stores()[0].cols_k * node.stores()[0].cols_v) +
+                    doubles(node.stores()[0].cols_v));
   }
 
   void run(Call& call) const override {
@@ -104,6 +106,7 @@ class GatedDeltaRule final : public OpKernel {
     float *q = call.take(nk * dk), *b = call.take(nv), *a = call.take(nv), *o = call.take(nv * dv);
     const int64_t row_cols = nk * dk + nv * dv + 2 * nv;
     float *row = call.take(row_cols), *scratch = call.take(nv * dk * dv);
+    auto* sums = call.take<double>(dv);
     const tenon_store& store = call.store(0);
     const int64_t tape_cols = call.store_type(0).tape_cols;
     if (tape_cols != row_cols)
@@ -114,7 +117,7 @@ class GatedDeltaRule final : public OpKernel {
     const auto apply = [&](float* state, const float* taped) {
       const float *v = taped + nk * dk, *decay = v + nv * dv, *beta = decay + nv;
       for (int64_t h = 0; h < nv; ++h)
-        advance(state + h * dk * dv, {taped + key_head(h) * dk, v + h * dv, decay[h], beta[h]}, dk, dv);
+        advance(state + h * dk * dv, {taped + key_head(h) * dk, v + h * dv, decay[h], beta[h]}, dk, dv, sums);
     };
     const uint32_t seqs = live(call.step().n_seqs);
     for (uint32_t s = 0; s < seqs; ++s) {
@@ -141,12 +144,13 @@ class GatedDeltaRule final : public OpKernel {
         }
         if (t.tape >= 0) std::memcpy(tape(t.tape, t.tape_start + i), row, size_t(row_cols) * 4);
         apply(state, row);
-        for (int64_t h = 0; h < nv; ++h)
-          for (int64_t j = 0; j < dv; ++j) {
-            double sum = 0;
-            for (int64_t c = 0; c < dk; ++c) sum += double(state[h * dk * dv + c * dv + j]) * q[key_head(h) * dk + c];
-            o[h * dv + j] = float(sum * attr.scale);
-          }
+        for (int64_t h = 0; h < nv; ++h) {
+          std::fill_n(sums, dv, 0.0);
+          for (int64_t c = 0; c < dk; ++c)
+            for (int64_t j = 0; j < dv; ++j)
+              sums[j] += double(state[h * dk * dv + c * dv + j]) * q[key_head(h) * dk + c];
+          for (int64_t j = 0; j < dv; ++j) o[h * dv + j] = float(sums[j] * attr.scale);
+        }
         write_row(call.out(0), r, o);
       }
     }

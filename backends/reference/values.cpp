@@ -26,11 +26,10 @@ uint16_t to_f16(float value) {
   return uint16_t(sign | ((uint32_t(exponent + 13) << 10) + mantissa));
 }
 float from_f16(uint16_t bits) {
-  const int exponent = (bits >> 10) & 31, mantissa = bits & 1023;
-  double magnitude = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
-  if (exponent == 31)
-    magnitude = mantissa ? std::numeric_limits<double>::quiet_NaN() : std::numeric_limits<double>::infinity();
-  return float(bits & 0x8000 ? -magnitude : magnitude);
+  const uint32_t sign = uint32_t(bits & 0x8000) << 16, exponent = (bits >> 10) & 31, mantissa = bits & 1023;
+  if (exponent == 0) return std::copysign(float(mantissa) * 0x1p-24f, bits & 0x8000 ? -1.0f : 1.0f);
+  if (exponent == 31) return std::bit_cast<float>(sign | (mantissa ? 0x7fc00000u : 0x7f800000u));
+  return std::bit_cast<float>(sign | (exponent + 112) << 23 | mantissa << 13);
 }
 
 void write_q8_32(const float* values, int64_t cols, uint8_t* row) {
