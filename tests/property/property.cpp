@@ -56,8 +56,9 @@ std::vector<Case> all_cases() {
       for (const fs::path& path : models_in(folders[f], architecture)) {
         if (f && std::string_view(architecture) == "qwen35moe") continue;  // the same layers as in tests/data
         if (!known.emplace(path.filename(), fs::file_size(path)).second) continue;
-        for (const char* backend : {"reference", "cpu"})
+        for (const std::string backend : {"reference", "cpu", "far"})
           for (const Precision precision : {Precision::kExact, Precision::kDefault}) {
+            if (backend == "far" && precision == Precision::kDefault) continue;
             const std::string name = word(path.stem().string()) + (f ? "_more_" : "_") + backend;
             out.push_back(
                 {name + (precision == Precision::kExact ? "_exact" : "_default"), path.string(), backend, precision});
@@ -125,6 +126,27 @@ std::vector<float> feed_singly(Model& model, Sequence& sequence, std::span<const
   ForwardOptions options;
   options.decode_step = 1;
   return feed(model, sequence, tokens, options);
+}
+
+Trace trace(Model& model, bool is_slow) {
+  const size_t prompt = is_slow ? 70 : 150;
+  const Tokens tokens = random_tokens(1, prompt + 40, model);
+  Sequence sequence = model.sequence();
+  Trace out;
+  size_t at = 0;
+  const auto append = [&](size_t n) {
+    const std::vector<float> rows = feed(model, sequence, part(tokens, at, n));
+    out.logits.insert(out.logits.end(), rows.begin(), rows.end());
+    at += n;
+  };
+  append(prompt);
+  for (size_t n : {1, 1, 15, 6}) append(n);
+  sequence.begin();
+  append(7);
+  sequence.commit(4);
+  append(2);
+  out.saved = sequence.save();
+  return out;
 }
 
 ::testing::AssertionResult same(std::span<const float> found, std::span<const float> expected) {

@@ -21,12 +21,14 @@ using Tokens = std::vector<int32_t>;
 struct Case {
   std::string name, path, backend;
   Precision precision;
-  // The reference is a scalar oracle: tests give it less to do.
-  bool is_slow() const { return backend == "reference"; }
+  // The reference is a scalar oracle, and the far device runs its kernels: tests give them less to do.
+  bool is_slow() const { return backend == "reference" || backend == "far"; }
 };
 std::ostream& operator<<(std::ostream& out, const Case& c);
 
-std::vector<Case> all_cases();  // the models of tests/data, and those of TENON_TEST_MODELS
+// The models of tests/data, and those of TENON_TEST_MODELS, on every backend of this machine's own. The far device,
+// whose matter is where and when work is done, has them at exact precision only.
+std::vector<Case> all_cases();
 // The same without the reference at default precision, which differs from exact in the rounding of K/V only.
 std::vector<Case> most_cases();
 std::string case_name(const ::testing::TestParamInfo<Case>& info);
@@ -50,6 +52,13 @@ std::vector<float> feed(Model& model, Sequence& sequence, std::span<const int32_
                         const ForwardOptions& options = {});
 // The same, one plain decode step a token.
 std::vector<float> feed_singly(Model& model, Sequence& sequence, std::span<const int32_t> tokens);
+
+// A prompt, single steps, wide steps, a transaction of which a part stays, and the state that is left.
+struct Trace {
+  std::vector<float> logits;
+  std::vector<uint8_t> saved;
+};
+Trace trace(Model& model, bool is_slow);
 
 ::testing::AssertionResult same(std::span<const float> found, std::span<const float> expected);
 ::testing::AssertionResult same(const std::vector<uint8_t>& found, const std::vector<uint8_t>& expected);

@@ -4,33 +4,6 @@
 namespace tenon::property {
 namespace {
 
-// A prompt, single steps, wide steps, a transaction of which a part stays, and the state that is left.
-struct Trace {
-  std::vector<float> logits;
-  std::vector<uint8_t> saved;
-};
-
-Trace trace(Model& model, bool is_slow) {
-  const size_t prompt = is_slow ? 70 : 150;
-  const Tokens tokens = random_tokens(1, prompt + 40, model);
-  Sequence sequence = model.sequence();
-  Trace out;
-  size_t at = 0;
-  const auto append = [&](size_t n) {
-    const std::vector<float> rows = feed(model, sequence, part(tokens, at, n));
-    out.logits.insert(out.logits.end(), rows.begin(), rows.end());
-    at += n;
-  };
-  append(prompt);
-  for (size_t n : {1, 1, 15, 6}) append(n);
-  sequence.begin();
-  append(7);
-  sequence.commit(4);
-  append(2);
-  out.saved = sequence.save();
-  return out;
-}
-
 class RepeatTest : public PropertyTest {};
 
 TEST_P(RepeatTest, ARunRepeats) {
@@ -51,7 +24,7 @@ TEST_P(RepeatTest, WhatAStepMustNotReadCanHoldAnything) {
 }
 
 TEST_P(RepeatTest, AnyNumberOfThreadsGivesTheSame) {
-  if (GetParam().is_slow()) GTEST_SKIP() << "the reference has one worker";
+  if (GetParam().is_slow()) GTEST_SKIP() << "the backend has one worker";
   Trace one;
   for (const uint32_t threads : {1u, 2u, 3u, 7u}) {
     const auto model = load([&](ModelOptions& o) { o.threads = threads; });
