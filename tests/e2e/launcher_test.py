@@ -306,6 +306,13 @@ class Bench(Case):
         self.assertIs(answer["decode"]["captured"], False)
         self.assertEqual((answer["model"], answer["threads"]), (MODEL, 2))
 
+    def test_a_device_that_can_records_decode_steps(self):
+        if all(plugin["name"] != "far" for plugin in json.loads(self.tenon("plugins", "list", "--json"))["plugins"]):
+            self.skipTest("the far-memory backend is not built")
+        answer = json.loads(self.tenon("bench", "-m", MODEL, "--backend", "far", "-p", "16", "-n", "4", "-r", "1", "--json"))
+        self.assertIs(answer["decode"]["captured"], True)
+        self.assertEqual(answer["threads"], 1)
+
     def test_table_and_refusal(self):
         table = self.tenon("bench", "-m", MODEL, "-p", "16", "-n", "2", "-r", "1")
         self.assertIn("prefill 16", table)
