@@ -16,6 +16,7 @@ import unittest
 PROGRAM = os.environ["TENON_E2E_PROGRAM"]
 DATA = pathlib.Path(os.environ["TENON_E2E_DATA"])
 MODEL = DATA / "models" / "gemma3" / "gemma3-Q4_0.gguf"
+EXPERT_MODEL = DATA / "models" / "qwen35moe" / "qwen35moe-Q4_K_M.gguf"
 RECURRENT_MODEL = DATA / "models" / "qwen35" / "qwen35-Q4_K_M.gguf"
 FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 U32, F32, STRING, ARRAY = 4, 6, 8, 9
@@ -128,6 +129,35 @@ class Files(Case):
                 file.keys["gemma3." + key] = value
                 file.write(self.path)
                 self.refused("gemma3." + key, *self.eval())
+
+    def test_numbers_of_experts_that_make_no_sense_are_refused_with_file_and_key(self):
+        cases = {
+            "expert_count": [(U32, 0), (U32, 2**31), (U32, 2**32 - 1), (STRING, b"8")],
+            "expert_used_count": [(U32, 0), (U32, 9), (U32, 2**31), (5, -1)],
+            "expert_feed_forward_length": [(U32, 0), (U32, 2**32 - 1), (F32, 128.0)],
+            "expert_shared_feed_forward_length": [(U32, 0), (U32, 2**31)],
+            "expert_weights_scale": [(F32, -1.0), (F32, float("nan")), (F32, float("inf"))],
+        }
+        for key, values in cases.items():
+            for value in values:
+                file = Gguf(EXPERT_MODEL)
+                file.keys["qwen35moe." + key] = value
+                file.write(self.path)
+                self.refused("qwen35moe." + key, *self.eval())
+
+    def test_experts_of_another_shape_are_refused_with_file_and_tensor(self):
+        name = b"blk.1.ffn_down_exps.weight"
+        for dims in ((128, 2048, 1), (128, 128, 16), (256, 128, 8), (128, 64, 32)):  # as many elements each
+            file = Gguf(EXPERT_MODEL)
+            at = file.infos.index(text_bytes(name)) + len(text_bytes(name)) + 4
+            file.infos = file.infos[:at] + struct.pack("<QQQ", *dims) + file.infos[at + 24:]
+            file.write(self.path)
+            self.refused("blk.1.ffn_down_exps.weight", *self.eval())
+        for key, named in (("expert_count", "ffn_gate_inp"), ("expert_feed_forward_length", "ffn_gate_exps")):
+            file = Gguf(EXPERT_MODEL)
+            file.keys["qwen35moe." + key] = U32, 64  # the tensors have another number
+            file.write(self.path)
+            self.refused(named, *self.eval())
 
     def test_faults_of_the_tokenizer_name_the_file(self):
         cases = {

@@ -110,6 +110,45 @@ TEST(GgufParse, GivesTensorsWithTheirPlaceInTheFile) {
   }
 }
 
+// 64 columns of NVFP4 are 36 bytes.
+Builder nvfp4_experts(const std::string& factors, uint32_t type = 0) {
+  Builder builder;
+  builder.tensor({"x.weight", 40, {64, 1, 2}, std::string(72, '\1')});
+  builder.tensor({"x.scale", type, {int64_t(factors.size() / 4)}, factors});
+  builder.tensor({"x.input_scale", 0, {2}, std::string(8, '\2')});
+  builder.tensor({"y.scale", 0, {2}, std::string(8, '\3')});
+  return builder;
+}
+
+TEST(GgufParse, AFactorIsAPlaneOfItsNvfp4Tensor) {
+  for (const size_t n : {1u, 2u}) {
+    Builder builder = nvfp4_experts(std::string(n * 4, '\5'));
+    const std::string bytes = builder.build();
+    const OpenedSet set({{"m.gguf", bytes}});
+    ASSERT_EQ(set.status(), TENON_OK) << set.message();
+    EXPECT_EQ(set.tensors(), (std::vector<std::string>{"x.weight", "y.scale"})) << "companions are no tensors";
+    tenon_tensor tensor = {};
+    ASSERT_TRUE(set.tensor("x.weight", &tensor));
+    ASSERT_EQ(tensor.n_plane, 2u);
+    EXPECT_EQ(tensor.plane[1].role, uint32_t(TENON_PLANE_MACRO));
+    EXPECT_EQ(tensor.plane[1].dtype, uint32_t(TENON_DTYPE_F32));
+    EXPECT_EQ(bytes.substr(tensor.plane[1].offset, tensor.plane[1].bytes), std::string(n * 4, '\5'));
+  }
+  Builder other;  // a type without such companions
+  other.tensor({"x.weight", 2, {64}, std::string(36, '\1')}).tensor({"x.scale", 0, {1}, std::string(4, '\2')});
+  const OpenedSet set({{"m.gguf", other.build()}});
+  EXPECT_EQ(set.tensors(), (std::vector<std::string>{"x.weight", "x.scale"}));
+}
+
+TEST(GgufParse, FactorsAreF32OneOrOneAnExpert) {
+  for (Builder builder : {nvfp4_experts(std::string(12, '\5')), nvfp4_experts(std::string(8, '\5'), 26)}) {
+    const OpenedSet set({{"m.gguf", builder.build()}});
+    EXPECT_EQ(set.status(), TENON_CORRUPT);
+    for (const char* part : {"m.gguf", "x.scale", "f32 factors of 'x.weight'", "one or 2 of them"})
+      EXPECT_NE(set.message().find(part), std::string::npos) << set.message();
+  }
+}
+
 TEST(GgufParse, FollowsTheDeclaredAlignment) {
   Builder builder = small_model();
   builder.alignment = 4096;

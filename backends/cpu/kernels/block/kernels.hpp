@@ -30,6 +30,21 @@ class Linear final : public sdk::Kernel {
   const InstructionSet& set_;
 };
 
+// expert_ffn: x q8_32 [rows, K], ids, weights; stacks of the served types -> y f32. Each expert's weights are read once
+// for all rows that go to it; hidden rows are held in q8_32. Row-exact: products as in Linear, slots summed in order.
+class ExpertFfn final : public sdk::Kernel {
+ public:
+  explicit ExpertFfn(const InstructionSet& set) : set_(set) {}
+  sdk::Offer accept(const sdk::Node& node, const sdk::Device& device) const override;
+  void pack(const sdk::Node& node, const sdk::PackSlice& slice) const override;
+  void plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_plan& plan) const override;
+  void launch(const tenon_plan& plan, const sdk::Args& args, const sdk::Worker& worker) const override;
+  void drop(tenon_plan& plan) const override;
+
+ private:
+  const InstructionSet& set_;
+};
+
 // embed: tokens, overlay?; a packed table -> x f32. Gathers rows of a table that a Linear has packed, bit for bit as
 // the dtype's definition decodes them, so that a tied table lies in memory once. A token outside the table gives a row
 // of NaN.

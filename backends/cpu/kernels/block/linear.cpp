@@ -71,7 +71,7 @@ void Linear::plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_
 
 void Linear::launch(const tenon_plan&, const sdk::Args& args, const sdk::Worker& worker) const {
   const tenon_view& x = args.in(0);
-  LinearJob job;
+  LinearJob job = {};
   job.x = sdk::at<const uint8_t>(x.data);
   job.x_row_bytes = x.row_bytes;
   job.rows = args.rows();

@@ -29,6 +29,7 @@ struct Product {
 struct LinearJob {
   const uint8_t* x;  // q8_32 rows
   int64_t x_row_bytes, rows, cols;
+  const int32_t* row_of;  // which row of x each row is; null = in order
   int n_product;
   Product product[kMaxWeights];
   uint8_t* scratch;    // scratch_bytes(), 64-byte aligned
@@ -50,20 +51,50 @@ static inline int64_t chunk_rows(const LinearJob& job) {
   return share <= (int64_t{1} << 20) && kFewRows < job.chunk_rows ? kFewRows : job.chunk_rows;
 }
 
+// Products of gate and up to hidden rows in q8_32: act(gate) × up with the limits of tenon_glu_attr, block by block.
+struct HiddenJob {
+  const float *gate, *up;  // [rows][row_floats], both from column 0 of the blocks
+  int64_t rows, row_floats;
+  int64_t block0, blocks;  // of 32 columns
+  float gate_factor, up_factor;
+  uint32_t activation;
+  float limit, alpha;
+  uint8_t* out;  // q8_32 rows of `cols` columns
+  int64_t out_row_bytes, cols;
+};
+
+// y[r] = Σ_s share[r, s] × slots[place[r, s]], s ascending.
+struct FoldJob {
+  const float* slots;    // [..][wide]
+  const int32_t* place;  // [rows][top_k]
+  const uint8_t* share;  // f32 rows
+  int64_t share_row_bytes, rows, top_k, wide, cols;
+  uint8_t* out;
+  int64_t out_row_bytes;
+};
+
 struct InstructionSet {
   const char* name;
   int64_t (*scratch_bytes)(int64_t cols, int64_t rows);  // of a job whose chunks have up to `rows` rows
   void (*linear)(const LinearJob&);
+  void (*hidden)(const HiddenJob&);
+  void (*fold)(const FoldJob&);
 };
 
 namespace portable {
 extern const InstructionSet kInstructionSet;
+void hidden(const HiddenJob&);
+void fold(const FoldJob&);
 }
 namespace avx2 {
 extern const InstructionSet kInstructionSet;
+void hidden(const HiddenJob&);
+void fold(const FoldJob&);
 }
 namespace avx512 {
 extern const InstructionSet kInstructionSet;
+void hidden(const HiddenJob&);
+void fold(const FoldJob&);
 }  // namespace avx512
 
 }  // namespace tenon::block

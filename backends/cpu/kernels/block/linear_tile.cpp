@@ -43,10 +43,14 @@ int tile_rows(int64_t left) {
   return kMaxTile;
 }
 
+const uint8_t* row_begin(const LinearJob& job, int64_t row) {
+  return job.x + (job.row_of ? job.row_of[row] : row) * job.x_row_bytes;
+}
+
 void fill_codes(const LinearJob& job, int64_t row0, int rows, int32_t* record) {
   const int64_t blocks = job.cols / kBlockCols;
   for (int r = 0; r < rows; ++r) {
-    const uint8_t* x = job.x + (row0 + r) * job.x_row_bytes;
+    const uint8_t* x = row_begin(job, row0 + r);
     const uint8_t* scales = x + tenon_q8_32_scale_offset(job.cols);
     int32_t* to = record + r;
     for (int64_t b = 0; b < blocks; ++b, to += kRecordWords * rows) {
@@ -67,7 +71,7 @@ SumKind sum_kind(Type type) { return {dot_offset(type), has_min(type), info(type
 void fill_sums(const LinearJob& job, int64_t row0, int rows, SumKind kind, int32_t* record) {
   const int64_t blocks = job.cols / kBlockCols;
   for (int r = 0; r < rows; ++r) {
-    const uint8_t* sums = job.x + (row0 + r) * job.x_row_bytes + tenon_q8_32_sum_offset(job.cols);
+    const uint8_t* sums = row_begin(job, row0 + r) + tenon_q8_32_sum_offset(job.cols);
     int32_t* to = record + kSumWord * rows + r;
     for (int64_t b = 0; b < blocks; ++b, to += kRecordWords * rows) {
       int16_t pair[2];
@@ -214,6 +218,6 @@ void linear(const LinearJob& job) {
 #define TENON_TEXT_(x) #x
 #define TENON_TEXT(x) TENON_TEXT_(x)
 extern const InstructionSet kInstructionSet;
-const InstructionSet kInstructionSet = {TENON_TEXT(TENON_ISA), scratch_bytes, linear};
+const InstructionSet kInstructionSet = {TENON_TEXT(TENON_ISA), scratch_bytes, linear, hidden, fold};
 
 }  // namespace tenon::block::TENON_ISA
