@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "plugin/core_dtypes.hpp"
 #include "plugin/message.hpp"
@@ -20,6 +21,7 @@ int32_t need_id(int32_t id) {
   return id;
 }
 
+FakeStream& stream_of(void* device) { return static_cast<FakeDevice*>(device)->stream; }
 const FakeKernel& of(const tenon_kernel* table) { return *static_cast<const FakeKernel*>(table->self); }
 
 }  // namespace
@@ -75,6 +77,37 @@ FakeDevice::FakeDevice(bool spmd) {
   backend_.fill = [](void*, void*, uint32_t, tenon_addr address, uint32_t byte, uint64_t bytes) noexcept {
     std::memset(reinterpret_cast<void*>(address), int(byte), bytes);
     return int32_t(TENON_OK);
+  };
+}
+
+void FakeDevice::add_stream() {
+  backend_.flags |= TENON_BACKEND_CAPTURE;
+  // The handle is not what kernels get.
+  backend_.stream = [](void* self, uint32_t, int32_t, void** out) noexcept { return *out = self, int32_t(TENON_OK); };
+  backend_.native = [](void* self, uint32_t, void* handle) noexcept -> void* {
+    return handle == self ? &stream_of(self) : nullptr;
+  };
+  backend_.sync = [](void* self, void*, uint64_t) noexcept {
+    for (const auto& work : std::exchange(stream_of(self).waiting, {})) work();
+    return int32_t(TENON_OK);
+  };
+  backend_.capture_begin = [](void* self, void*) noexcept {
+    return stream_of(self).is_capturing = true, int32_t(TENON_OK);
+  };
+  backend_.capture_end = [](void* self, void*, void** graph) noexcept {
+    FakeStream& stream = stream_of(self);
+    stream.is_capturing = false;
+    stream.graphs.push_back(std::make_unique<FakeStream::Work>(std::exchange(stream.captured, {})));
+    return *graph = stream.graphs.back().get(), int32_t(TENON_OK);
+  };
+  backend_.replay = [](void* self, void* graph, void*) noexcept {
+    for (const auto& work : *static_cast<FakeStream::Work*>(graph)) stream_of(self).submit(work);
+    return int32_t(TENON_OK);
+  };
+  backend_.destroy = [](void* self, uint32_t what, void* handle) noexcept {
+    if (what == TENON_HANDLE_GRAPH)
+      for (auto& graph : stream_of(self).graphs)
+        if (graph.get() == handle) graph.reset();
   };
 }
 

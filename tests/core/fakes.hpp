@@ -24,8 +24,18 @@ namespace tenon::core_test {
 inline tenon_str str(std::string_view text) { return {text.data(), text.size()}; }
 inline std::string_view view(tenon_str text) { return {text.data, size_t(text.size)}; }
 
+// The one stream of a fake device: what it was given waits until somebody waits for it, or is kept for a graph. Kernels
+// that find it in their tenon_exec put their work on it.
+struct FakeStream {
+  using Work = std::vector<std::function<void()>>;
+  void submit(std::function<void()> one) { (is_capturing ? captured : waiting).push_back(std::move(one)); }
+  bool is_capturing = false;
+  Work waiting, captured;
+  std::deque<std::unique_ptr<Work>> graphs;  // null where a graph was destroyed
+};
+
 // A backend "fake" over host memory with one device, which has the feature "fast". Memory can be limited. With `spmd`
-// it has a team of threads.
+// it has a team of threads, after add_stream() a stream that can capture.
 class FakeDevice {
  public:
   explicit FakeDevice(bool spmd = false);
@@ -34,6 +44,8 @@ class FakeDevice {
   program::Device device() const { return {&backend_, &device_}; }
   uint64_t limit_bytes = UINT64_MAX;
   uint64_t n_allocations() const { return sizes_.size(); }
+  void add_stream();
+  FakeStream stream;
 
  private:
   uint64_t used_ = 0;

@@ -81,6 +81,14 @@ tenon_status launch_any(const tenon_kernel* kernel, const tenon_plan* plan, cons
     if (!failing_node.empty() && core_test::view(kernel->name) == failing_node && exec->worker == 0)
       return plugin::set_message(TENON_INTERNAL, "made to fail");
   }
+  if (exec->stream) {
+    tenon_exec later = *exec;
+    later.stream = nullptr;
+    static_cast<core_test::FakeStream*>(exec->stream)->submit([=, args = *args] {
+      launch_any(kernel, plan, &args, &later);
+    });
+    return TENON_OK;
+  }
   const Divided& divided = *static_cast<const Divided*>(plan->impl);
   const uint32_t w = exec->worker, n = exec->n_workers;
   if (delays) std::this_thread::sleep_for(std::chrono::microseconds((w * 7919 + args->out[0].data / 64) % 97));
@@ -157,7 +165,7 @@ class ProgramTest : public ::testing::Test {
     Program* operator->() const { return program.get(); }
   };
   Compiled compile(FakeDevice& device, uint32_t n_workers, uint32_t rows = kRows, uint32_t outputs = 4,
-                   bool keep_taps = false) {
+                   bool keep_taps = false, bool capture = false) {
     Compiled out;
     out.registry = std::make_unique<plugin::Registry>(kernels_.registry());
     out.weights = std::make_unique<WeightSet>(graph_, *names_, *out.registry, device.device());
@@ -166,7 +174,7 @@ class ProgramTest : public ::testing::Test {
     for (uint32_t r = 0; r < rows; ++r) out.step->host(StepRecord::kToken)[r] = int32_t(r * 5 % 64);
     ProgramOptions options;
     options.max_rows = rows, options.max_outputs = outputs, options.n_workers = n_workers,
-    options.keep_taps = keep_taps;
+    options.keep_taps = keep_taps, options.capture = capture;
     out.program = std::make_unique<Program>(std::move(selection), device.device(), *out.weights,
                                             std::vector<tenon_store>{}, out.step->table(), options);
     return out;
@@ -302,6 +310,53 @@ TEST_F(ProgramTest, AKernelThatFailsEndsTheRunWithItsName) {
   }
   failing_node.clear();
   EXPECT_EQ(run(program), good) << "the next run is as good as new";
+}
+
+class StreamTest : public ProgramTest {
+ protected:
+  StreamTest() {
+    for (auto& [op, kernel] : by_op_)
+      kernel->accept = [](const tenon_node&, tenon_offer& offer) -> const char* {
+        offer.flags |= TENON_OFFER_CAPTURABLE;
+        return nullptr;
+      };
+    make([](const Builder& b, int32_t x) { return linear(b, b.select(b.add(x, scale(b, x))), 32, 16); });
+    device_.add_stream();
+  }
+  FakeDevice device_;
+};
+
+TEST_F(StreamTest, LaunchedAndReplayedStepsComputeTheSame) {
+  FakeDevice lone;
+  const std::vector<float> expected = run(compile(lone, 1));
+  EXPECT_EQ(run(compile(device_, 1)), expected);
+  const auto replayed = compile(device_, 1, kRows, 4, false, true);
+  ASSERT_TRUE(replayed->is_capturing());
+  EXPECT_EQ(run(replayed), expected);
+  EXPECT_EQ(device_.stream.graphs.size(), 3u) << "the body with a tail of 4, a tail of 4, one of 3";
+  EXPECT_EQ(run(replayed), expected);
+  EXPECT_EQ(device_.stream.graphs.size(), 3u);
+}
+
+TEST_F(StreamTest, AFailedStepIsWaitedFor) {
+  const auto launched = compile(device_, 1);
+  const std::vector<float> good = run(launched);
+  failing_node = "k.scale";
+  EXPECT_THROW(run(launched), Error);
+  EXPECT_TRUE(device_.stream.waiting.empty()) << "work is left over on memory that may be freed";
+  failing_node.clear();
+  EXPECT_EQ(run(launched), good);
+}
+
+TEST_F(StreamTest, AGraphThatLacksLaunchesIsNotKept) {
+  const auto replayed = compile(device_, 1, kRows, 4, false, true);
+  failing_node = "k.scale";
+  EXPECT_THROW(run(replayed), Error);
+  ASSERT_EQ(device_.stream.graphs.size(), 1u);
+  EXPECT_EQ(device_.stream.graphs[0], nullptr);
+  failing_node.clear();
+  FakeDevice lone;
+  EXPECT_EQ(run(replayed), run(compile(lone, 1)));
 }
 
 TEST_F(ProgramTest, TappedValuesSurviveWhereTheyAreKept) {
