@@ -7,7 +7,7 @@ namespace tenon::far {
 namespace {
 
 // How long work is held back while nobody waits.
-constexpr auto kHoldBack = std::chrono::milliseconds(2);
+constexpr auto kHoldBack = std::chrono::milliseconds(250);
 
 // One lock for all streams and events: they wait for each other, and what they do under it is short.
 struct Shared {
