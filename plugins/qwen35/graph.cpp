@@ -27,7 +27,11 @@ sdk::GroupedAttention Qwen35::attention() const {
 }
 
 sdk::GatedDeltaNet Qwen35::delta_net() const {
-  return {.rule = p_.delta, .width = p_.width, .taps = p_.conv_taps, .eps = p_.eps};
+  return {.rule = p_.delta,
+          .width = p_.width,
+          .taps = p_.conv_taps,
+          .eps = p_.eps,
+          .joint_beta_alpha = p_.joint_beta_alpha};
 }
 
 sdk::FeedForward Qwen35::feed_forward() const {

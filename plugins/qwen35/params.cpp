@@ -159,7 +159,7 @@ Params read_params(const sdk::Metadata& meta, const std::string& id) {
     refuse(key.name("nextn_predict_layers"), "fewer than " + std::to_string(n_listed) + " (block_count)", p.n_draft);
   p.width = key.integer(sdk::kAnyCount, "embedding_length", "hidden_size");
   p.context = key.integer_or(0, {0, int64_t{1} << 31}, "context_length", "max_position_embeddings");
-  if (id == "qwen35moe") {
+  if (id != "qwen35") {
     p.experts = read_experts(key, p.width);
   } else {
     p.ffn_width = key.integer(sdk::kAnyCount, "feed_forward_length", "intermediate_size");
@@ -178,6 +178,7 @@ Params read_params(const sdk::Metadata& meta, const std::string& id) {
   read_attention(key, n_listed, p);
   read_rope(key, p);
   read_delta_net(key, p);
+  if (id == "qwen3next") p.delta.head_map = TENON_HEAD_MAP_DIV, p.joint_beta_alpha = true;
   return p;
 }
 

@@ -57,7 +57,7 @@ bool Qwen35::names(sdk::NameRules& r) const {
     if (p_.experts && r.has("blk.0.ffn_gate_up_exps.weight")) fused_experts(r, "blk.{i}.ffn_gate_up_exps.weight", *p_.experts);
     return true;
   }
-  if (r.scheme() != "hf") return false;
+  if (r.scheme() != "hf" || p_.joint_beta_alpha) return false;
 
   const std::string deeper = "model.language_model.";  // multimodal checkpoints
   const std::string root = r.has(deeper + "embed_tokens.weight") ? deeper : "model.";

@@ -103,6 +103,36 @@ TEST_F(Qwen35Moe, ReadsGateAndUpFromOneTensor) {
   EXPECT_EQ(up.axis, 192u);
 }
 
+TEST_F(Qwen35Moe, Qwen3NextKeepsBetaAndAlphaOfAKeyHeadTogether) {
+  tenon_meta next;
+  next.scheme = meta.scheme;
+  for (const auto& [key, entry] : meta.values)
+    next.values[key.substr(0, 10) == "qwen35moe." ? "qwen3next" + key.substr(9) : key] = entry;
+  next.set_string("general.architecture", "qwen3next");
+  next.tensors = meta.tensors;
+  for (int i = 0; i < 8; ++i) {
+    const std::string b = "blk." + std::to_string(i) + ".";
+    if (next.tensors.erase(b + "ssm_beta.weight") + next.tensors.erase(b + "ssm_alpha.weight"))
+      next.tensors[b + "ssm_ba.weight"] = {256, 8};
+  }
+  const tenon_architecture* architecture = test::architecture(tenon_plugin_entry(), "qwen3next");
+  Configured model(architecture, next);
+  ASSERT_EQ(model.status, TENON_OK) << model.message;
+  FakeBuilder g(&next);
+  ASSERT_EQ(architecture->build(model.model, {"main", 4}, g.table()), TENON_OK) << take_message();
+  const Recorded* rule = g.user("blk.0.ssm_a");
+  EXPECT_EQ(rule->as<tenon_gated_delta_rule_attr>().head_map, uint32_t{TENON_HEAD_MAP_DIV});
+  const RecordedValue &beta = g.values[size_t(rule->in[3])], &alpha = g.values[size_t(rule->in[4])];
+  for (const RecordedValue* value : {&beta, &alpha}) {
+    EXPECT_EQ(value->base, g.user("blk.0.ssm_ba.weight")->out[2]);
+    EXPECT_EQ(value->cols, 4);
+    EXPECT_EQ(value->groups, 2) << "key heads";
+    EXPECT_EQ(value->group_step, 4);
+  }
+  EXPECT_EQ(beta.col0, 0);
+  EXPECT_EQ(alpha.col0, 2);
+}
+
 class Qwen35MoeHf : public Qwen35Moe {
  protected:
   Qwen35MoeHf() {

@@ -63,6 +63,8 @@ struct GatedDeltaNet {
   DeltaRuleOptions rule;
   int64_t width = 0, taps = 4;
   float eps = 1e-6f;  // of the output norm
+  // One weight for beta and alpha: for each key head the rows of its value heads' betas, then of their alphas.
+  bool joint_beta_alpha = false;
   int64_t key_cols() const { return rule.key_heads * rule.key_dim; }
   int64_t value_cols() const { return rule.value_heads * rule.value_dim; }
   int64_t channels() const { return 2 * key_cols() + value_cols(); }
@@ -77,8 +79,12 @@ inline void declare_gated_delta_net(const WeightScope& b, const GatedDeltaNet& o
   const tenon_segment scalar{r.value_heads, 1, period};
   b.column("attn_qkv.weight", {o.channels(), o.width}).segments({key, key, value}).note("q, k and v of the delta net");
   b.column("attn_gate.weight", {o.value_cols(), o.width}).segments({value});
-  b.column("ssm_beta.weight", {r.value_heads, o.width}).segments({scalar});
-  b.column("ssm_alpha.weight", {r.value_heads, o.width}).segments({scalar});
+  if (o.joint_beta_alpha) {
+    b.column("ssm_ba.weight", {2 * r.value_heads, o.width}).heads(r.key_heads);
+  } else {
+    b.column("ssm_beta.weight", {r.value_heads, o.width}).segments({scalar});
+    b.column("ssm_alpha.weight", {r.value_heads, o.width}).segments({scalar});
+  }
   b.column("ssm_conv1d.weight", {o.channels(), o.taps}).segments({key, key, value}).keep_float();
   b.row("ssm_a", {1, r.value_heads}).segments({scalar}).keep_float();
   b.row("ssm_dt.bias", {1, r.value_heads}).segments({scalar}).keep_float();
@@ -92,8 +98,17 @@ inline Value gated_delta_net(const Block& b, Value u, const GatedDeltaNet& o) {
   const DeltaRuleOptions& r = o.rule;
   const Store conv = b.conv_store(o.channels(), o.taps);
   const Store state = b.recurrent_store(r);
-  const auto [qkv, z, beta, alpha] =
-      b.linear(u, "attn_qkv.weight", "attn_gate.weight", "ssm_beta.weight", "ssm_alpha.weight");
+  Value qkv, z, beta, alpha;
+  if (o.joint_beta_alpha) {
+    const int64_t share = r.value_heads / r.key_heads;
+    const auto joint = b.linear(u, "attn_qkv.weight", "attn_gate.weight", "ssm_ba.weight");
+    qkv = joint[0], z = joint[1];
+    beta = b.strided(joint[2], 0, share, r.key_heads, 2 * share);
+    alpha = b.strided(joint[2], share, share, r.key_heads, 2 * share);
+  } else {
+    const auto apart = b.linear(u, "attn_qkv.weight", "attn_gate.weight", "ssm_beta.weight", "ssm_alpha.weight");
+    qkv = apart[0], z = apart[1], beta = apart[2], alpha = apart[3];
+  }
   const Value mixed = b.short_conv(conv, qkv, "ssm_conv1d.weight", o.taps, TENON_ACT_SILU);
   const Value q = b.l2_norm(b.columns(mixed, 0, o.key_cols()), kL2Eps, r.key_dim);
   const Value k = b.l2_norm(b.columns(mixed, o.key_cols(), o.key_cols()), kL2Eps, r.key_dim);
