@@ -106,6 +106,32 @@ TEST_P(ForwardTest, WhatIsRefusedChangesNothing) {
   EXPECT_TRUE(same(s.save(), before));
 }
 
+// The experts of each row, of the row's own doing: the same in a prompt's chunks of any length.
+TEST_P(ForwardTest, TheExpertsOfARowCanBeTapped) {
+  const auto model = load();
+  const Tokens tokens = random_tokens(69, 80, *model);
+  std::map<std::string, std::vector<float>> tapped[2];
+  for (const int i : {0, 1}) {
+    Sequence s = model->sequence();
+    ForwardOptions options;
+    options.taps = {"route"}, options.tapped = &tapped[i], options.chunk = i ? 64 : 512;
+    try {
+      feed(*model, s, tokens, options);
+    } catch (const Error& error) {
+      GTEST_SKIP() << error.what();
+    }
+  }
+  ASSERT_EQ(tapped[0].size(), 4u);
+  for (const auto& [name, ids] : tapped[0]) {
+    EXPECT_TRUE(same(tapped[1].at(name), ids)) << name;
+    ASSERT_EQ(ids.size(), 80u * 2) << name;
+    for (size_t r = 0; r < ids.size(); r += 2) {
+      EXPECT_NE(ids[r], ids[r + 1]);
+      for (const float id : {ids[r], ids[r + 1]}) EXPECT_TRUE(id >= 0 && id < 8 && id == float(int(id))) << id;
+    }
+  }
+}
+
 // An interrupted prompt leaves the chunks that were done, as if no more had been asked for.
 TEST_P(ForwardTest, AnInterruptedPromptKeepsItsChunks) {
   const auto model = load();

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -324,6 +325,12 @@ void Program::read_row(int32_t value, uint32_t row, float* out) const {
   const tenon_addr base = place.is_private ? private_.address() : shared_.address();
   device_.download(out, base + place.offset + uint64_t(tenon_encoding_row_bytes(v.encoding, v.cols)) * row,
                    uint64_t(v.cols) * 4);
+  if (v.encoding != TENON_ENC_I32) return;
+  for (int64_t c = 0; c < v.cols; ++c) {
+    int32_t number = 0;
+    std::memcpy(&number, &out[c], sizeof number);
+    out[c] = float(number);
+  }
 }
 
 std::vector<Program::LayerCounts> Program::layer_counts() const {

@@ -45,7 +45,7 @@ class Program {
 
   const graph::Graph& graph() const { return selection_.graph; }
   const std::vector<Choice>& choices() const { return selection_.choices; }
-  // Reads row r of an f32 value after a run, when it was kept.
+  // Reads row r of an f32 value, or of ids as numbers, after a run, when it was kept.
   void read_row(int32_t value, uint32_t row, float* out) const;
   // Host address of a row of the logits, or null when device memory is not host memory.
   const float* host_row(int32_t value, uint32_t row) const;
