@@ -24,12 +24,16 @@ double activate(uint32_t activation, double x) {
 // act(gate) × up, with the limits of tenon_glu_attr.
 double glu(uint32_t activation, double limit, double alpha, double gate, double up) {
   if (limit > 0) {
-    if (gate > limit) gate = limit;
     if (up > limit) up = limit;
     if (up < -limit) up = -limit;
   }
-  if (activation == TENON_ACT_SWIGLU_OAI) return gate / (1.0 + std::exp(-alpha * gate)) * (up + 1.0);
-  return activate(activation, gate) * up;
+  if (activation == TENON_ACT_SWIGLU_OAI) {
+    if (limit > 0 && gate > limit) gate = limit;
+    return gate / (1.0 + std::exp(-alpha * gate)) * (up + 1.0);
+  }
+  double x = activate(activation, gate);
+  if (limit > 0 && x > limit) x = limit;
+  return x * up;
 }
 
 namespace {
@@ -58,7 +62,9 @@ void map1(Call& call, F&& f) {
 
 class Add final : public OpKernel {
   void run(Call& call) const override {
-    map2(call, [](double a, double b) { return a + b; });
+    if (call.n_in() == 2) return map2(call, [](double a, double b) { return a + b; });
+    const float* w = call.decoded(0);
+    map1(call, [&](double a, int64_t c) { return a + w[c]; });
   }
 };
 

@@ -11,6 +11,10 @@
 static tenon_status accept(const tenon_kernel* kernel, const tenon_node* node, const tenon_device* device,
                            tenon_offer* offer) {
   (void)kernel, (void)device;
+  if (node->n_in != 2) {
+    snprintf(offer->why_not, sizeof offer->why_not, "adds two values, not a weight");
+    return TENON_UNSUPPORTED;
+  }
   for (uint32_t i = 0; i < 3; ++i) {
     const tenon_type* type = i < 2 ? &node->in[i] : &node->out[0];
     if (type->groups > 1) {

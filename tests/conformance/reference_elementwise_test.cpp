@@ -35,6 +35,12 @@ TEST_F(ReferenceElementwise, MulTakesAWeightOfTheColumnsOrOneNumber) {
   EXPECT_EQ(run_reference(one).out[0], (std::vector<float>{-2, -4, -6}));
 }
 
+TEST_F(ReferenceElementwise, AddTakesABias) {
+  OpCase c(TENON_OP_ADD, Step::plain(2));
+  c.input(2, 3, {1, 2, 3, 4, 5, 6}).weight("f16", 1, 3, {10, -1, 0.5f}).output(3);
+  EXPECT_EQ(run_reference(c).out[0], (std::vector<float>{11, 1, 3.5f, 14, 4, 6.5f}));
+}
+
 TEST_F(ReferenceElementwise, ScaleAndSoftcap) {
   OpCase scale(TENON_OP_SCALE, tenon_scale_attr{sizeof(tenon_scale_attr), 0.5f}, Step::plain(1));
   scale.input(1, 2, {3, -8}).output(2);
@@ -56,6 +62,15 @@ TEST_F(ReferenceElementwise, GluActivatesTheGateAndAppliesLimits) {
   OpCase limited(TENON_OP_GLU, tenon_glu_attr{sizeof(tenon_glu_attr), TENON_ACT_NONE, 2, 0}, Step::plain(1));
   limited.input(1, 3, {9, -9, 1}).input(1, 3, {9, -9, 1}).output(3);
   EXPECT_EQ(run_reference(limited).out[0], (std::vector<float>{4, 18, 1}));
+  // The limit stands behind the activation, above only for the gate; before it where the activation is SWIGLU_OAI.
+  OpCase behind(TENON_OP_GLU, tenon_glu_attr{sizeof(tenon_glu_attr), TENON_ACT_SILU, 7, 0}, Step::plain(1));
+  behind.input(1, 3, {20, 20, -20}).input(1, 3, {20, -20, 1}).output(3);
+  const auto z = run_reference(behind).out[0];
+  EXPECT_EQ(z[0], 49), EXPECT_EQ(z[1], -49);
+  EXPECT_FLOAT_EQ(z[2], float(-20 / (1 + std::exp(20.0))));
+  OpCase oai(TENON_OP_GLU, tenon_glu_attr{sizeof(tenon_glu_attr), TENON_ACT_SWIGLU_OAI, 7, 1}, Step::plain(1));
+  oai.input(1, 1, {20}).input(1, 1, {-20}).output(1);
+  EXPECT_FLOAT_EQ(run_reference(oai).out[0][0], float(7 / (1 + std::exp(-7.0)) * -6));
 }
 
 TEST_F(ReferenceElementwise, GateSharesOneNumberInAGroupAndReadsAStridedView) {

@@ -1,10 +1,12 @@
 // Every refusal of the builder, by what it says.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <tenon/error.hpp>
 
 #include "fakes.hpp"
 #include "plugin/message.hpp"
+#include "program/weights.hpp"
 
 namespace tenon::graph {
 namespace {
@@ -159,8 +161,10 @@ TEST_F(BuilderTest, OpsAreThoseItServesWithTheirOperands) {
   const tenon_encode_attr encode = {sizeof encode, TENON_ENC_Q8_32};
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ENCODE, &encode, {x}); }),
             {"encode", "not served"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ADD, nullptr, {x}); }),
-            {"add takes no 1 inputs"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) {
+              b.op(TENON_OP_ADD, nullptr, {x, x, x});
+            }),
+            {"add takes no 3 inputs"});
   expect_in(fault_at([&](const Builder& b, int32_t x) {
               b.op(TENON_OP_ADD, nullptr, {x, x}, {}, {}, 2);
             }),
@@ -195,6 +199,100 @@ TEST_F(BuilderTest, TypesMustFit) {
   const tenon_rope_attr rope = {sizeof rope, TENON_ROPE_HALF, 8, 10, {}, 1.0f, 0};
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ROPE, &rope, {x}, {b.weight("w", 1, 8)}); }),
             {"10 rotary columns"});
+}
+
+TEST_F(BuilderTest, AddTakesTwoValuesOrAValueAndABias) {
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ADD, nullptr, {x}); }),
+            {"two inputs, or an input and a weight"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) {
+              b.op(TENON_OP_ADD, nullptr, {x, x}, {b.weight("w", 1, 8)});
+            }),
+            {"two inputs, or an input and a weight"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ADD, nullptr, {x}, {b.weight("m", 4, 8)}); }),
+            {"m has 32 entries, expected 8"});
+  EXPECT_EQ(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ADD, nullptr, {x}, {b.weight("w", 1, 8)}); }),
+            "");
+}
+
+TEST_F(BuilderTest, AnAliasIsTheStoreThatItNamesAndHasItsShape) {
+  tenon_store_decl decl = {};
+  decl.struct_size = sizeof decl, decl.kind = TENON_STORE_PAGED, decl.alias = 0, decl.heads = 2;
+  decl.cols_k = decl.cols_v = 8, decl.window = 32;
+  const auto alias = [&](const Builder& b) {
+    b.store(TENON_STORE_PAGED, 2, 8, 8, 32);
+    const int32_t id = b.table->store(b.table->self, &decl);
+    if (id < 0) throw core_test::BuildFailure{-id};
+    return id;
+  };
+  EXPECT_EQ(fault_at([&](const Builder& b, int32_t) { EXPECT_EQ(alias(b), 0); }), "");
+  decl.window = 0;
+  expect_in(fault_at([&](const Builder& b, int32_t) { alias(b); }), {"alias of 2 heads", "window 0", "store 0"});
+  decl.window = 32, decl.cols_v = 4;
+  expect_in(fault_at([&](const Builder& b, int32_t) { alias(b); }), {"8 and 4 columns"});
+  decl.alias = 5;
+  expect_in(fault_at([&](const Builder& b, int32_t) { alias(b); }), {"alias 5 does not exist"});
+}
+
+class DividedTest : public BuilderTest {
+ protected:
+  static int32_t inverse(const Builder& b, const char* name) {
+    static const float values[4] = {8, 4, 2, 1};
+    return b.table->constant(b.table->self, str(name), values, 1, 4);
+  }
+  // Two rotations whose frequencies are divided by the tensor `name` of n entries.
+  static void rotate(const Builder& b, int32_t x, const char* name, int64_t n) {
+    const tenon_rope_attr rope = {sizeof rope, TENON_ROPE_HALF, 8, 8, {}, 1.0f, 0};
+    const int32_t table = inverse(b, "inv");
+    for (int i = 0; i < 2; ++i) x = b.op(TENON_OP_ROPE, &rope, {x}, {table, b.weight(name, 1, n)})[0];
+    finish(b, x);
+  }
+  Graph rotated(const char* name, int64_t n) {
+    return make([&](const Builder& b) { rotate(b, b.embed(b.weight("table", 16, 8)), name, n); });
+  }
+};
+
+TEST_F(DividedTest, RotationsShareOneTableThatIsDividedWhenLoaded) {
+  source_.add("divisor", 1, 8, {1, 2, 4, 1e30f, 5, 5, 5, 5});
+  const Graph graph = rotated("divisor", 8);
+  std::vector<int32_t> tables;
+  for (const Node& node : graph.nodes)
+    if (node.op == TENON_OP_ROPE) tables.insert(tables.end(), node.weight.begin(), node.weight.end());
+  ASSERT_EQ(tables.size(), 2u) << "a kernel sees one weight";
+  EXPECT_EQ(tables[0], tables[1]);
+  core_test::FakeDevice device;
+  const program::WeightSet weights(graph, *names_, plugin::Registry(), device.device());
+  const tenon_weight found = weights.resolved(tables[0], 0);
+  EXPECT_EQ(found.dtype, uint32_t(TENON_DTYPE_F32));
+  const auto* values = reinterpret_cast<const float*>(found.plane[0]);
+  EXPECT_EQ(std::vector<float>(values, values + found.cols), (std::vector<float>{8, 2, 0.5f, 1 / 1e30f}));
+}
+
+TEST_F(DividedTest, ADivisorHasAnEntryAPairAndIsATensor) {
+  source_.add("short", 1, 3);
+  expect_in(fault([&](const Builder& b) { rotate(b, b.embed(b.weight("table", 16, 8)), "short", 3); }),
+            {"short has 3 entries, expected 4 or more"});
+  const tenon_rope_attr rope = {sizeof rope, TENON_ROPE_HALF, 8, 8, {}, 1.0f, 0};
+  expect_in(fault_at([&](const Builder& b, int32_t x) {
+              b.op(TENON_OP_ROPE, &rope, {x}, {inverse(b, "a"), inverse(b, "b")});
+            }),
+            {"a divisor is a tensor"});
+}
+
+TEST_F(DividedTest, ADivisorThatIsNoPositiveNumberIsAFaultOfTheFile) {
+  const float bad[] = {0, -1, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()};
+  for (size_t i = 0; i < std::size(bad); ++i) {
+    const std::string name = "divisor" + std::to_string(i);
+    source_.add(name, 1, 4, {1, 1, bad[i], 1});
+    const Graph graph = rotated(name.c_str(), 4);
+    core_test::FakeDevice device;
+    try {
+      const program::WeightSet weights(graph, *names_, plugin::Registry(), device.device());
+      ADD_FAILURE() << bad[i] << " is taken";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kFile);
+      expect_in(error.what(), {name.c_str(), "entry 2", "expected a finite number above 0"});
+    }
+  }
 }
 
 TEST_F(BuilderTest, StoresMustFitTheirOps) {

@@ -113,6 +113,17 @@ TEST(CpuMul, TakesAWeightOfARowOrOneNumber) {
   }
 }
 
+TEST(CpuAdd, TakesABiasOfARow) {
+  for (const char* dtype : {"f32", "f16", "bf16"})
+    check_op("add",
+             [&](uint32_t rows) {
+               OpCase c(TENON_OP_ADD, Step::plain(rows));
+               c.strided(rows, 84, rows_of(rows, 84, 1), 7, 3, 5);
+               return c.weight(dtype, 1, 84, Random(9).normals(84)).output(84);
+             },
+             0, {1, 3, 17});
+}
+
 TEST(CpuScale, MultipliesByTheFactor) {
   check_op(
       "scale",

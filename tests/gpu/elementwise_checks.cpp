@@ -36,11 +36,23 @@ void check_elementwise(const Device& device, bool is_small, std::vector<Line>& l
     check_all(checks, make);
     lines.push_back(checks.line());
   };
-  check("cuda.add", 0, [](Step step, int64_t cols, bool strided) {
-    OpCase c(TENON_OP_ADD, std::move(step));
-    add_input(c, cols, 1, strided), add_input(c, cols, 2, false).output(cols);
-    return c;
-  });
+  {
+    Checks checks(device, "cuda.add", 0, is_small);
+    check_all(checks, [](Step step, int64_t cols, bool strided) {
+      OpCase c(TENON_OP_ADD, std::move(step));
+      add_input(c, cols, 1, strided), add_input(c, cols, 2, false).output(cols);
+      return c;
+    });
+    for (const std::string& dtype : float_dtypes()) {
+      OpCase c(TENON_OP_ADD, Step::plain(3));
+      add_input(c, 77, 1, false).weight(random_weight(dtype, 1, 77, 4)).output(77);
+      checks.against_reference(c, dtype + " bias");
+    }
+    OpCase one(TENON_OP_ADD, Step::plain(1));
+    add_input(one, 77, 1, false).weight(random_weight("f32", 1, 1, 4)).output(77);
+    checks.refused(one, "a bias of one number");
+    lines.push_back(checks.line());
+  }
   check("cuda.scale", 0, [](Step step, int64_t cols, bool strided) {
     OpCase c(TENON_OP_SCALE, factor(1.7f), std::move(step));
     add_input(c, cols, 1, strided).output(cols);

@@ -67,6 +67,40 @@ TEST(PluginOpen, TheSecondOfTwoPluginsThatRegisterOneNameIsRefused) {
   EXPECT_EQ(host.n_opened_libraries(), 2u);
 }
 
+// Names of the plugins that could serve an architecture, in the order in which they are asked.
+std::vector<std::string> serving(plugin::PluginHost& host) {
+  const std::vector<std::string> ids = {"fake.model"};
+  host.open_architectures(ids);
+  EXPECT_EQ(host.refusals(), "");
+  std::vector<std::string> out;
+  for (const auto& architecture : host.architectures()) out.push_back(architecture.plugin);
+  return out;
+}
+
+TEST(PluginOpen, AnArchitectureIsServedByTheFirstOnTheSearchPathOrTheHigherPriority) {
+  PluginTree tree;
+  tree.add_architecture("fake_other_model", "a"), tree.add_architecture("fake_model", "b");
+  const std::string a = tree.path() / "a", b = tree.path() / "b";
+  plugin::PluginHost first({.plugin_path = {a, b}, .use_default_path = false});
+  EXPECT_EQ(serving(first), (std::vector<std::string>{"fake_other_model 1.2.3", "fake_model 1.2.3"}));
+  plugin::PluginHost second({.plugin_path = {b, a}, .use_default_path = false});
+  EXPECT_EQ(serving(second), (std::vector<std::string>{"fake_model 1.2.3", "fake_other_model 1.2.3"}));
+
+  PluginTree ranked;
+  ranked.add_architecture("fake_other_model", "a"), ranked.add_architecture("fake_model", "b", 5);
+  const std::string low = ranked.path() / "a", high = ranked.path() / "b";
+  plugin::PluginHost third({.plugin_path = {low, high}, .use_default_path = false});
+  EXPECT_EQ(serving(third), (std::vector<std::string>{"fake_model 1.2.3", "fake_other_model 1.2.3"}));
+}
+
+TEST(PluginOpen, TheOrderOfOpeningDoesNotDecideWhoServesAnArchitecture) {
+  PluginTree tree;
+  tree.add_architecture("fake_other_model", "a"), tree.add_architecture("fake_model", "b");
+  plugin::PluginHost host({.plugin_path = {tree.path() / "a", tree.path() / "b"}, .use_default_path = false});
+  EXPECT_TRUE(host.open(1));
+  EXPECT_EQ(serving(host).at(0), "fake_other_model 1.2.3");
+}
+
 TEST(PluginOpen, TheHigherPriorityIsOpenedFirst) {
   PluginTree tree;
   tree.add("fake");

@@ -48,6 +48,16 @@ fs::path PluginTree::add(const std::string& fake, const fs::path& below) {
   return directory / file;
 }
 
+fs::path PluginTree::add_architecture(const std::string& fake, const fs::path& below, int priority) {
+  const fs::path library = add(fake, below);
+  write_file(library.string() + ".tenon.txtpb",
+             "name: \"" + fake + "\"\nversion: \"1.2.3\"\nkind: ARCHITECTURE\nabi_major: " +
+                 std::to_string(TENON_ABI_MAJOR) + "\nabi_minor: " + std::to_string(TENON_ABI_MINOR) +
+                 "\narchitecture: \"fake.model\"\nlibrary: \"" + library.filename().string() + "\"\nsha256: \"" +
+                 sha256(library) + "\"\npriority: " + std::to_string(priority) + "\n");
+  return library;
+}
+
 std::string PluginTree::manifest(const std::string& name, const std::string& library, const std::string& hash) {
   return "name: \"" + name + "\"\nversion: \"1.2.3\"\nkind: FORMAT\nabi_major: " + std::to_string(TENON_ABI_MAJOR) +
          "\nabi_minor: " + std::to_string(TENON_ABI_MINOR) +

@@ -25,6 +25,8 @@ class PluginTree {
   const fs::path& path() const { return path_; }
   // Copies a fake's library and writes the manifest that fits it. Answers the library's path.
   fs::path add(const std::string& fake, const fs::path& below = {});
+  // The same for a plugin of an architecture.
+  fs::path add_architecture(const std::string& fake, const fs::path& below, int priority = 0);
   // A manifest that fits the library at `library` (relative to the manifest's directory), under that plugin name.
   static std::string manifest(const std::string& name, const std::string& library, const std::string& hash);
   // Writes again the manifest of a library that has changed.

@@ -18,10 +18,26 @@ TENON_INLINE tenon_status binary(const OpPlan* plan, const tenon_args* args, con
   return TENON_OK;
 }
 
+// y = f(x, w) with a weight of one entry a column.
+template <typename Body>
+TENON_INLINE tenon_status with_weight(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec, Body body) {
+  const tenon_view *x = &args->in[0], *y = &args->out[0];
+  const Span rows = rows_of(plan, args, exec);
+  for (int64_t r = rows.begin; r < rows.end; ++r) {
+    for (int64_t c = 0; c < y->cols;) {
+      const int64_t n = smaller(kLanes, smaller(run_of(x, c), run_of(y, c)));
+      store_first(f32_at(y, r, c), body(load_first(f32_at(x, r, c), n), weight_at(&args->weight[0], c, n)), n);
+      c += n;
+    }
+  }
+  return TENON_OK;
+}
+
 }  // namespace
 
 tenon_status add(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
-  return binary(plan, args, exec, [](F a, F b) { return a + b; });
+  if (args->n_in == 2) return binary(plan, args, exec, [](F a, F b) { return a + b; });
+  return with_weight(plan, args, exec, [](F a, F w) { return a + w; });
 }
 
 tenon_status mul(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
@@ -33,16 +49,7 @@ tenon_status mul(const OpPlan* plan, const tenon_args* args, const tenon_exec* e
     const F factor = splat(one[0]);
     return unary(plan, args, exec, [factor](F a) { return a * factor; });
   }
-  const tenon_view *x = &args->in[0], *y = &args->out[0];
-  const Span rows = rows_of(plan, args, exec);
-  for (int64_t r = rows.begin; r < rows.end; ++r) {
-    for (int64_t c = 0; c < y->cols;) {
-      const int64_t n = smaller(kLanes, smaller(run_of(x, c), run_of(y, c)));
-      store_first(f32_at(y, r, c), load_first(f32_at(x, r, c), n) * weight_at(w, c, n), n);
-      c += n;
-    }
-  }
-  return TENON_OK;
+  return with_weight(plan, args, exec, [](F a, F b) { return a * b; });
 }
 
 tenon_status scale(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
@@ -62,10 +69,10 @@ TENON_FLATTEN tenon_status glu(const OpPlan* plan, const tenon_args* args, const
   switch (plan->glu.activation) {
     case TENON_ACT_GELU_TANH:
       return binary(plan, args, exec,
-                    [=](F gate, F up) { return gelu_tanh(min2(high, gate)) * max2(low, min2(high, up)); });
+                    [=](F gate, F up) { return min2(high, gelu_tanh(gate)) * max2(low, min2(high, up)); });
     case TENON_ACT_SIGMOID:
       return binary(plan, args, exec,
-                    [=](F gate, F up) { return sigmoid(min2(high, gate)) * max2(low, min2(high, up)); });
+                    [=](F gate, F up) { return min2(high, sigmoid(gate)) * max2(low, min2(high, up)); });
     case TENON_ACT_SWIGLU_OAI:
       return binary(plan, args, exec, [=](F gate, F up) {
         gate = min2(high, gate);
@@ -74,7 +81,7 @@ TENON_FLATTEN tenon_status glu(const OpPlan* plan, const tenon_args* args, const
     case TENON_ACT_NONE:
       return binary(plan, args, exec, [=](F gate, F up) { return min2(high, gate) * max2(low, min2(high, up)); });
     default:
-      return binary(plan, args, exec, [=](F gate, F up) { return silu(min2(high, gate)) * max2(low, min2(high, up)); });
+      return binary(plan, args, exec, [=](F gate, F up) { return min2(high, silu(gate)) * max2(low, min2(high, up)); });
   }
 }
 

@@ -75,11 +75,13 @@ sdk::Offer accept_gate(const sdk::Node& node) {
   return sdk::offer();
 }
 
-sdk::Offer accept_mul(const sdk::Node& node) {
+// Two values, or a value and a weight: of one number (mul alone) or one a column.
+sdk::Offer accept_pair(const sdk::Node& node) {
   if (node.weights().empty()) return sdk::offer();
   const tenon_weight& w = node.weights()[0];
   if (!is_float(w.dtype)) return sdk::refuse("the weight is f32, f16 or bf16, not %s", name_of(w.dtype).c_str());
-  if (w.rows * w.cols != 1 && w.rows * w.cols != node.in()[0].cols)
+  const bool is_one = w.rows * w.cols == 1 && node.op() == TENON_OP_MUL;
+  if (!is_one && w.rows * w.cols != node.in()[0].cols)
     return sdk::refuse("the weight has %lld entries: 1 or %lld expected", wide(w.rows * w.cols),
                        wide(node.in()[0].cols));
   return sdk::offer();
@@ -118,8 +120,8 @@ const OpEntry kEntries[] = {
               "a token or an overlay row lies outside its table"),
     row_entry("encode", &OpTable::encode, accept_encode, sizeof(tenon_encode_attr), true),
     row_entry("norm", &OpTable::norm, accept_norm, sizeof(tenon_norm_attr), false, plan_norm),
-    row_entry("add", &OpTable::add, accept_any, 0, true),
-    row_entry("mul", &OpTable::mul, accept_mul, 0, true),
+    row_entry("add", &OpTable::add, accept_pair, 0, true),
+    row_entry("mul", &OpTable::mul, accept_pair, 0, true),
     row_entry("scale", &OpTable::scale, accept_any, sizeof(tenon_scale_attr), true),
     row_entry("softcap", &OpTable::softcap, accept_any, sizeof(tenon_scale_attr), false),
     row_entry("concat", &OpTable::concat, accept_any, 0, true),

@@ -134,13 +134,14 @@ sdk::Offer accept_gate(const sdk::Node& node) {
   return sdk::offer();
 }
 
-sdk::Offer accept_mul(const sdk::Node& node) {
+sdk::Offer accept_pair(const sdk::Node& node) {
   TENON_REFUSE_UNLESS_PLAIN(node, 0);
   if (node.weights().empty()) return sdk::offer();
   const tenon_weight& w = node.weights()[0];
   if (!is_float(codec_of(w.dtype)))
     return sdk::refuse("the weight is f32, f16 or bf16, not %s", name_of(w.dtype).c_str());
-  if (w.rows * w.cols != 1 && w.rows * w.cols != node.in()[0].cols)
+  const bool is_one = w.rows * w.cols == 1 && node.op() == TENON_OP_MUL;
+  if (!is_one && w.rows * w.cols != node.in()[0].cols)
     return sdk::refuse("the weight has %lld entries: 1 or %lld expected", wide(w.rows * w.cols),
                        wide(node.in()[0].cols));
   return sdk::offer();

@@ -26,6 +26,12 @@ struct Add {
   View a, b;
   __device__ float operator()(uint32_t r, int32_t c) const { return *a.at(r, c) + *b.at(r, c); }
 };
+struct AddWeight {
+  View a;
+  const void* w;
+  Codec codec;
+  __device__ float operator()(uint32_t r, int32_t c) const { return *a.at(r, c) + load_float(codec, w, c); }
+};
 struct Mul {
   View a, b;
   __device__ float operator()(uint32_t r, int32_t c) const { return *a.at(r, c) * *b.at(r, c); }
@@ -55,13 +61,14 @@ struct Glu {
   float limit, alpha;
   __device__ float operator()(uint32_t r, int32_t c) const {
     float g = *gate.at(r, c), u = *up.at(r, c);
+    const bool is_oai = activation == TENON_ACT_SWIGLU_OAI;  // the one whose limit stands before the activation
+    if (!is_oai) g = activate(activation, g);
     if (limit > 0) {
       if (g > limit) g = limit;
       if (u > limit) u = limit;
       if (u < -limit) u = -limit;
     }
-    if (activation == TENON_ACT_SWIGLU_OAI) return g / (1.0f + expf(-alpha * g)) * (u + 1.0f);
-    return activate(activation, g) * u;
+    return is_oai ? g / (1.0f + expf(-alpha * g)) * (u + 1.0f) : g * u;
   }
 };
 struct Gate {
@@ -79,7 +86,9 @@ struct Concat {
 }  // namespace
 
 void launch_add(const OpPlan& plan, const Launch& launch) {
-  run(plan, launch, "add", Add{view_of(launch.in(0)), view_of(launch.in(1))});
+  const View a = view_of(launch.in(0));
+  if (launch.args.n_in == 2) return run(plan, launch, "add", Add{a, view_of(launch.in(1))});
+  run(plan, launch, "add", AddWeight{a, array<void>(launch.weight(0).plane[0]), plan.codec[0]});
 }
 
 void launch_mul(const OpPlan& plan, const Launch& launch) {

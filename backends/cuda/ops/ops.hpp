@@ -66,7 +66,7 @@ sdk::Offer accept_norm(const sdk::Node&);
 sdk::Offer accept_linear(const sdk::Node&);
 sdk::Offer accept_glu(const sdk::Node&);
 sdk::Offer accept_gate(const sdk::Node&);
-sdk::Offer accept_mul(const sdk::Node&);
+sdk::Offer accept_pair(const sdk::Node&);
 sdk::Offer accept_plain(const sdk::Node&);
 sdk::Offer accept_rope(const sdk::Node&);
 sdk::Offer accept_kv_write(const sdk::Node&);

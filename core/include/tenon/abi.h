@@ -220,12 +220,12 @@ enum {
   TENON_OP_LINEAR = 5,          /* x; W1…W4 -> y1…y4 */
   TENON_OP_GLU = 6,             /* gate, up -> y */
   TENON_OP_GATE = 7,            /* x, g -> y */
-  TENON_OP_ADD = 8,             /* a, b -> a + b */
+  TENON_OP_ADD = 8,             /* a, b -> a + b;  or a; w -> a + w (a bias, w of a's cols) */
   TENON_OP_MUL = 9,             /* a, b -> a × b;  or a; w -> a × w (w of a's cols, or one number) */
   TENON_OP_SCALE = 10,          /* x -> x × factor */
   TENON_OP_SOFTCAP = 11,        /* x -> cap × tanh(x / cap) */
   TENON_OP_CONCAT = 12,         /* a, b -> [a ; b] along the row */
-  TENON_OP_ROPE = 13,           /* x; inv_freq -> y */
+  TENON_OP_ROPE = 13,           /* x; inv_freq, divisor? -> y; the core divides, a kernel gets one weight */
   TENON_OP_KV_WRITE = 14,       /* k, v; store */
   TENON_OP_ATTENTION = 15,      /* q; store -> o */
   TENON_OP_LATENT_ATTENTION = 16, /* q; store -> o */
@@ -269,7 +269,7 @@ typedef struct tenon_linear_attr {
 } tenon_linear_attr;
 typedef struct tenon_glu_attr {
   uint32_t struct_size, activation;
-  float limit; /* 0 = none: gate ≤ limit, |up| ≤ limit */
+  float limit; /* 0 = none: |up| ≤ limit, act(gate) ≤ limit; SWIGLU_OAI: gate ≤ limit before it is activated */
   float alpha; /* SWIGLU_OAI */
 } tenon_glu_attr;
 typedef struct tenon_gate_attr {

@@ -93,6 +93,7 @@ Json plan_report(Loaded& loaded) {
   const auto& decode = loaded.program(TENON_PHASE_DECODE, false);
   const auto& prefill = loaded.program(TENON_PHASE_PREFILL, false);
   Json out;
+  out["architecture"] = loaded.configured().name(), out["plugin"] = loaded.configured().plugin();
   out["backend"] = loaded.backend_description();
   out["threads"] = loaded.n_workers(), out["context"] = loaded.context();
   out["weight_bytes"] = loaded.weights().source_bytes();

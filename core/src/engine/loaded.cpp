@@ -55,10 +55,10 @@ Configured::Configured(const source::ModelSource& source, plugin::PluginHost& pl
     throw Error(ErrorKind::kFile, fmt::format("{}: the metadata name no architecture (general.architecture)", source.file_paths().at(0)));
   plugins.open_architectures(ids);
   uint32_t best = 0;
-  for (const tenon_architecture* candidate : plugins.registry().architectures) {
+  for (const plugin::PluginHost::Architecture& candidate : plugins.architectures()) {
     uint32_t score = 0;
-    if (candidate->score(candidate->self, source.meta_handle(), &score) == TENON_OK && score > best)
-      best = score, architecture_ = candidate;
+    if (candidate.record->score(candidate.record->self, source.meta_handle(), &score) == TENON_OK && score > best)
+      best = score, architecture_ = candidate.record, plugin_ = candidate.plugin;
   }
   if (!architecture_) {
     std::vector<std::string> installed;

@@ -34,9 +34,11 @@ class Configured {
   void* model() const { return model_; }
   const tenon_limits& limits() const { return limits_; }
   std::string name() const;
+  const std::string& plugin() const { return plugin_; }  // that serves it: name and version
 
  private:
   const tenon_architecture* architecture_ = nullptr;
+  std::string plugin_;
   void* model_ = nullptr;
   tenon_limits limits_ = {};
 };

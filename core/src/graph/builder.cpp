@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <unordered_map>
 
 namespace tenon::graph {
@@ -72,6 +73,12 @@ class Builder {
   int32_t store(const tenon_store_decl& decl) {
     if (decl.alias >= 0) {
       if (size_t(decl.alias) >= graph_.stores.size()) return refuse(fmt::format("store alias {} does not exist", decl.alias));
+      const Store& read = graph_.stores[size_t(decl.alias)];
+      if (decl.kind != read.kind || decl.heads != read.heads || decl.cols_k != read.cols_k || decl.cols_v != read.cols_v ||
+          decl.window != read.window)
+        return refuse(fmt::format("an alias of {} heads, {} and {} columns, window {}, of store {}, which has {}, {} and {}, {}",
+                                  decl.heads, decl.cols_k, decl.cols_v, decl.window, decl.alias, read.heads, read.cols_k,
+                                  read.cols_v, read.window));
       return decl.alias;
     }
     if (decl.target.size) return refuse("stores of a target model are not served by this build");
@@ -154,6 +161,7 @@ class Builder {
     if (const std::string fault = info->infer(signature); !fault.empty()) return fail(node.name + ": " + fault);
     if (signature.out.size() != n_out)
       return fail(fmt::format("{} gives {} values, {} asked for", node.name, signature.out.size(), n_out));
+    if (op == TENON_OP_ROPE && n_weight == 2) node.weight = {divided(node.weight[0], node.weight[1])};
     for (uint32_t i = 0; i < n_out; ++i) {
       if (signature.out[i].cols > kMaxCols) return fail(node.name + ": too many columns");
       out[i] = add_value(signature.out[i]);
@@ -211,6 +219,17 @@ class Builder {
     weight_ids_[weight.name] = id;
     graph_.weights.push_back(std::move(weight));
     return id;
+  }
+
+  // The constant divided by a tensor, as one weight of its own. Weights are loaded in order, the divisor before it.
+  int32_t divided(int32_t constant, int32_t divisor) {
+    const auto [known, fresh] = divided_.try_emplace({constant, divisor}, int32_t(graph_.weights.size()));
+    if (fresh) {
+      Weight out = graph_.weights[size_t(constant)];
+      out.name += " / " + graph_.weights[size_t(divisor)].name, out.divisor = divisor;
+      add_weight(std::move(out));
+    }
+    return known->second;
   }
 
   void check_shape(const std::string& name, const tenon_weight_decl& decl, const Binding& binding) {
@@ -280,6 +299,7 @@ class Builder {
   const NameMap& names_;
   Graph graph_;
   std::unordered_map<std::string, int32_t> weight_ids_;
+  std::map<std::pair<int32_t, int32_t>, int32_t> divided_;
   std::vector<std::string> missing_, shapes_;
 };
 

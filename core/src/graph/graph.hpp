@@ -44,6 +44,7 @@ struct Weight {
   std::vector<tenon_segment> segments;
   std::vector<float> constant;  // given by the architecture; empty = from the files
   bool is_constant = false;
+  int32_t divisor = -1;  // a constant is divided, entry by entry, by this weight of the files
 };
 
 struct Store {

@@ -94,6 +94,15 @@ std::string infer_mul(Signature& s) {
   return need_f32(s);
 }
 
+std::string infer_add(Signature& s) {
+  if (s.in.size() + s.weight.size() != 2) return "add takes two inputs, or an input and a weight";
+  if (s.in.size() == 2) return infer_pair(s);
+  s.out = {like(*s.in[0], s.in[0]->cols)};
+  if (const int64_t n = s.weight[0]->rows * s.weight[0]->cols; n != s.in[0]->cols)
+    return fmt::format("weight {} has {} entries, expected {}", s.weight[0]->name, n, s.in[0]->cols);
+  return need_f32(s);
+}
+
 std::string infer_same(Signature& s) {
   s.out = {like(*s.in[0], s.in[0]->cols)};
   return need_f32(s);
@@ -113,6 +122,12 @@ std::string infer_rope(Signature& s) {
     return fmt::format("{} rotary columns in a head of {}", a.n_rot, a.head_dim);
   if (s.weight[0]->rows * s.weight[0]->cols != a.n_rot / 2)
     return fmt::format("{} inverse frequencies, expected {}", s.weight[0]->rows * s.weight[0]->cols, a.n_rot / 2);
+  if (s.weight.size() == 2) {
+    const Weight& divisor = *s.weight[1];
+    if (!s.weight[0]->is_constant || divisor.is_constant) return "a divisor is a tensor, and divides a constant";
+    if (const int64_t n = divisor.rows * divisor.cols; n < a.n_rot / 2)
+      return fmt::format("weight {} has {} entries, expected {} or more", divisor.name, n, a.n_rot / 2);
+  }
   s.out = {like(*s.in[0], s.in[0]->cols)};
   return need_f32(s);
 }
@@ -235,12 +250,12 @@ constexpr OpInfo kOps[] = {
     {TENON_OP_LINEAR, "linear", sizeof(tenon_linear_attr), 1, 1, 1, 4, 0, infer_linear, 0, true},
     {TENON_OP_GLU, "glu", sizeof(tenon_glu_attr), 2, 2, 0, 0, 0, infer_pair, kAll, true},
     {TENON_OP_GATE, "gate", sizeof(tenon_gate_attr), 2, 2, 0, 0, 0, infer_gate, kAll, true},
-    {TENON_OP_ADD, "add", 0, 2, 2, 0, 0, 0, infer_pair, kAll, true},
+    {TENON_OP_ADD, "add", 0, 1, 2, 0, 1, 0, infer_add, kAll, true},
     {TENON_OP_MUL, "mul", 0, 1, 2, 0, 1, 0, infer_mul, kAll, true},
     {TENON_OP_SCALE, "scale", sizeof(tenon_scale_attr), 1, 1, 0, 0, 0, infer_same, kAll, true},
     {TENON_OP_SOFTCAP, "softcap", sizeof(tenon_scale_attr), 1, 1, 0, 0, 0, infer_same, kAll, true},
     {TENON_OP_CONCAT, "concat", 0, 2, 2, 0, 0, 0, infer_concat, 0, true},
-    {TENON_OP_ROPE, "rope", sizeof(tenon_rope_attr), 1, 1, 1, 1, 0, infer_rope, kAll, true},
+    {TENON_OP_ROPE, "rope", sizeof(tenon_rope_attr), 1, 1, 1, 2, 0, infer_rope, kAll, true},
     {TENON_OP_KV_WRITE, "kv_write", sizeof(tenon_kv_write_attr), 2, 2, 0, 0, 1, infer_kv_write, kAll, true},
     {TENON_OP_ATTENTION, "attention", sizeof(tenon_attention_attr), 1, 1, 0, 0, 1, infer_attention, kAll, true},
     {TENON_OP_SHORT_CONV, "short_conv", sizeof(tenon_short_conv_attr), 1, 1, 1, 1, 1, infer_short_conv, kAll, false},

@@ -186,14 +186,16 @@ Cases binary_cases(uint32_t op, uint64_t seed) {
   return out;
 }
 
-Cases mul_cases() {
-  Cases out = binary_cases(TENON_OP_MUL, 20);
+Cases pair_cases(uint32_t op, uint64_t seed) {
+  Cases out = binary_cases(op, seed);
   for (const char* dtype : {"f32", "bf16", "f16"})
-    for (const int64_t n : {1, 72})
+    for (const int64_t n : {1, 72}) {
+      if (n == 1 && op == TENON_OP_ADD) continue;
       add_case(out, std::string("a weight of ") + std::to_string(n) + " " + dtype, [=](uint32_t rows, Values values) {
-        OpCase c(TENON_OP_MUL, step_of(rows));
+        OpCase c(op, step_of(rows));
         return c.input(rows, 72, rows_of(rows, 72, 22, values)).weight(make_weight(dtype, 1, n, 23)).output(72);
       });
+    }
   return out;
 }
 
@@ -399,8 +401,8 @@ std::vector<KernelCase> kernel_cases(std::string_view op) {
       {"linear", linear_cases},
       {"glu", glu_cases},
       {"gate", gate_cases},
-      {"add", [] { return binary_cases(TENON_OP_ADD, 18); }},
-      {"mul", mul_cases},
+      {"add", [] { return pair_cases(TENON_OP_ADD, 18); }},
+      {"mul", [] { return pair_cases(TENON_OP_MUL, 20); }},
       {"scale", [] { return scale_cases(TENON_OP_SCALE, 0.37f); }},
       {"softcap", [] { return scale_cases(TENON_OP_SOFTCAP, 30); }},
       {"concat", concat_cases},

@@ -93,6 +93,7 @@ struct PluginHost::Impl {
   void scan(const std::string& directory);
   void read(PluginRecord& record, Entry& entry);
   bool open(size_t i);
+  std::vector<size_t> by_rank() const;
   template <typename Wanted>
   size_t open_where(Wanted&& wanted);
 };
@@ -165,15 +166,19 @@ bool PluginHost::Impl::open(size_t i) {
 }
 
 // Higher priority first, then the order of the search.
-template <typename Wanted>
-size_t PluginHost::Impl::open_where(Wanted&& wanted) {
-  const std::lock_guard lock(mutex);
+std::vector<size_t> PluginHost::Impl::by_rank() const {
   std::vector<size_t> order(records.size());
   std::iota(order.begin(), order.end(), size_t(0));
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return records[a].priority > records[b].priority; });
+  return order;
+}
+
+template <typename Wanted>
+size_t PluginHost::Impl::open_where(Wanted&& wanted) {
+  const std::lock_guard lock(mutex);
   size_t n = 0;
-  for (const size_t i : order) n += wanted(records[i]) && open(i);
+  for (const size_t i : by_rank()) n += wanted(records[i]) && open(i);
   return n;
 }
 
@@ -228,6 +233,15 @@ bool PluginHost::open(size_t i) {
 }
 
 const Registry& PluginHost::contents(size_t i) const { return impl_->entries.at(i).contents; }
+std::vector<PluginHost::Architecture> PluginHost::architectures() const {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<Architecture> out;
+  for (const size_t i : impl_->by_rank())
+    for (const tenon_architecture* record : impl_->entries[i].contents.architectures)
+      out.push_back({record, impl_->records[i].name + " " + impl_->records[i].version});
+  return out;
+}
+
 const Registry& PluginHost::registry() const { return impl_->registry; }
 const tenon_host* PluginHost::host_table() const { return plugin::host_table(); }
 

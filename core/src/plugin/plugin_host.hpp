@@ -55,6 +55,13 @@ class PluginHost {
   bool open(size_t i);
   const Registry& contents(size_t i) const;  // what plugin i registered; empty until it was opened
 
+  // Of the opened plugins: higher priority first, then the order of the search.
+  struct Architecture {
+    const tenon_architecture* record;
+    std::string plugin;  // its name and version
+  };
+  std::vector<Architecture> architectures() const;
+
   const Registry& registry() const;
   const tenon_host* host_table() const;
   uint32_t n_opened_libraries() const;  // by this host, those that were refused after opening included

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string_view>
+#include <type_traits>
 
 #include "core_dtypes.hpp"
 #include "host_table.hpp"
@@ -120,7 +121,9 @@ tenon_status Registrar::stage(const Record* record, std::vector<const Record*> R
   return answer(known_, [&]() -> std::string {
     if (std::string fault = record_fault(record, what); !fault.empty()) return fault;
     const std::string_view name = view(record->name);
-    if (has_name(known_->*list, name) || has_name(staged_.*list, name)) return taken(what, name);
+    // Several plugins may serve one architecture: which of them does is decided for a file.
+    constexpr bool is_shared = std::is_same_v<Record, tenon_architecture>;
+    if ((!is_shared && has_name(known_->*list, name)) || has_name(staged_.*list, name)) return taken(what, name);
     (staged_.*list).push_back(record);
     return "";
   });
@@ -174,7 +177,6 @@ std::string name_conflict(const Registry& known, const Registry& staged) {
       if (fault.empty() && has_name(old, view(record->name))) fault = taken(what, view(record->name));
   };
   compare(known.formats, staged.formats, "format");
-  compare(known.architectures, staged.architectures, "architecture");
   compare(known.backends, staged.backends, "backend");
   compare(known.kernels, staged.kernels, "kernel");
   compare(known.collectives, staged.collectives, "collective");

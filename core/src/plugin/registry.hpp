@@ -17,7 +17,7 @@ struct Composite {
 // Grows while plugins open; records are never removed. Guarded by PluginHost.
 struct Registry {
   std::vector<const tenon_format*> formats;
-  std::vector<const tenon_architecture*> architectures;
+  std::vector<const tenon_architecture*> architectures;  // names may repeat
   std::vector<const tenon_backend*> backends;
   std::vector<const tenon_kernel*> kernels;
   std::vector<const tenon_collective*> collectives;

@@ -43,6 +43,15 @@ bool keeps_bytes(uint32_t transform) {
   return transform == TENON_TRANSFORM_NONE || transform == TENON_TRANSFORM_STACK_EXPERTS || transform == TENON_TRANSFORM_SLICE_ROWS;
 }
 
+void divide(std::vector<float>& values, const std::vector<float>& divisor, const std::string& name) {
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!(divisor[i] > 0) || !std::isfinite(divisor[i]))
+      throw Error(ErrorKind::kFile, fmt::format("tensor {}: entry {} is {}; expected a finite number above 0, to divide "
+                                                "rotary frequencies by", name, i, divisor[i]));
+    values[i] /= divisor[i];
+  }
+}
+
 }  // namespace
 
 WeightSet::WeightSet(const graph::Graph& graph, const graph::NameMap& names, const plugin::Registry& registry, Device device)
@@ -59,6 +68,8 @@ WeightSet::WeightSet(const graph::Graph& graph, const graph::NameMap& names, con
     if (weight.flags & TENON_DECL_NORM) entry.raw.flags |= TENON_WEIGHT_NORM;
     if (weight.is_constant) {
       entry.dense = weight.constant;
+      if (weight.divisor >= 0)
+        divide(entry.dense, entries_[size_t(weight.divisor)].dense, graph.weights[size_t(weight.divisor)].name);
     } else {
       entry.binding = names.find(weight.name);
       entry.tensor = entry.binding->tensor;

@@ -140,6 +140,7 @@ class Nodes {
     return one(TENON_OP_GATE, &attr, {x, g});
   }
   Value add(Value a, Value b) const { return one(TENON_OP_ADD, nullptr, {a, b}); }
+  Value add_weight(Value a, std::string_view name) const { return one(TENON_OP_ADD, nullptr, {a}, {weight(name)}); }
   Value mul(Value a, Value b) const { return one(TENON_OP_MUL, nullptr, {a, b}); }
   Value mul_weight(Value a, std::string_view name) const { return one(TENON_OP_MUL, nullptr, {a}, {weight(name)}); }
   Value scale(Value x, float factor) const {
@@ -177,16 +178,19 @@ class Nodes {
                                {rope.sections[0], rope.sections[1], rope.sections[2], rope.sections[3]},
                                rope.magnitude,
                                0};
-    return one(TENON_OP_ROPE, &attr, {x}, {table});
+    const bool divided =
+        !rope.divisor.empty() && detail::need(builder_->has_weight(builder_->self, to_str(rope.divisor))) != 0;
+    if (!divided) return one(TENON_OP_ROPE, &attr, {x}, {table});
+    const tenon_weight_decl divisor = state_->weights->at(rope.divisor).table();
+    return one(TENON_OP_ROPE, &attr, {x}, {table, detail::need(builder_->weight(builder_->self, &divisor))});
   }
 
   // K and V pages of a layer, its own.
-  Store paged_store(const AttentionOptions& o) const {
-    tenon_store_decl decl = store_decl(TENON_STORE_PAGED, o.kv_heads);
-    decl.window = static_cast<int32_t>(o.window);
-    decl.cols_k = o.kv_heads * o.head_dim;
-    decl.cols_v = o.kv_heads * value_dim(o);
-    decl.cut = {o.kv_heads, 1, 0};
+  Store paged_store(const AttentionOptions& o) const { return add_store(paged_decl(o)); }
+  // The pages of an earlier layer, read by this one. Heads, widths and window are those of the layer that writes them.
+  Store alias(Store written, const AttentionOptions& o) const {
+    tenon_store_decl decl = paged_decl(o);
+    decl.alias = written.id;
     return add_store(decl);
   }
   Store conv_store(int64_t channels, int64_t taps) const {
@@ -281,6 +285,14 @@ class Nodes {
   static tenon_store_decl store_decl(uint32_t kind, int64_t heads) {
     tenon_store_decl decl = {};
     decl.struct_size = sizeof decl, decl.kind = kind, decl.alias = -1, decl.heads = static_cast<uint32_t>(heads);
+    return decl;
+  }
+  static tenon_store_decl paged_decl(const AttentionOptions& o) {
+    tenon_store_decl decl = store_decl(TENON_STORE_PAGED, o.kv_heads);
+    decl.window = static_cast<int32_t>(o.window);
+    decl.cols_k = o.kv_heads * o.head_dim;
+    decl.cols_v = o.kv_heads * value_dim(o);
+    decl.cut = {o.kv_heads, 1, 0};
     return decl;
   }
   Store add_store(const tenon_store_decl& decl) const { return {detail::need(builder_->store(builder_->self, &decl))}; }

@@ -9,6 +9,13 @@ namespace tenon::sdk {
 
 // --- Attention with K/V heads shared by groups of query heads --------------------------------------------------------
 
+// Biases behind the projections.
+enum class Bias {
+  kNone,
+  kWhereFound,     // of q, k, v and the output, each where the file has it
+  kQueryKeyValue,  // of q, k and v; the file must have them
+};
+
 struct GroupedAttention {
   AttentionOptions attention;
   int64_t width = 0;            // of the residual stream
@@ -16,6 +23,7 @@ struct GroupedAttention {
   bool query_key_norm = false;  // RMS over each head, before the rotation
   bool output_gate = false;     // attn_q has, head after head, the query's rows and then the rows of a sigmoid gate
   float eps = 1e-6f;
+  Bias bias = Bias::kNone;
 };
 
 inline void declare_attention(const WeightScope& b, const GroupedAttention& o) {
@@ -30,6 +38,18 @@ inline void declare_attention(const WeightScope& b, const GroupedAttention& o) {
     b.norm("attn_q_norm.weight", head_dim);
     b.norm("attn_k_norm.weight", head_dim);
   }
+  if (o.bias == Bias::kNone) return;
+  WeightDecl* const biases[] = {&b.row("attn_q.bias", {1, heads * head_dim}).heads(heads),
+                                &b.row("attn_k.bias", {1, kv_heads * head_dim}).heads(kv_heads).repeat_if_short(),
+                                &b.row("attn_v.bias", {1, kv_heads * value_dim}).heads(kv_heads).repeat_if_short()};
+  for (WeightDecl* bias : biases)
+    if (bias->keep_float(); o.bias == Bias::kWhereFound) bias->optional();
+  if (o.bias == Bias::kWhereFound) b.replicated("attn_output.bias", {1, o.width}).keep_float().optional();
+}
+
+// x, or x + bias where the model has one.
+inline Value with_bias(const Block& b, Value x, std::string_view name, Bias bias) {
+  return bias != Bias::kNone && b.has(name) ? b.add_weight(x, name) : x;
 }
 
 // u: the normed input of the layer. Answers what is added to the residual stream.
@@ -37,6 +57,9 @@ inline Value attention(const Block& b, Value u, const GroupedAttention& o) {
   const AttentionOptions& a = o.attention;
   const Store store = b.paged_store(a);
   auto [q, k, v] = b.linear(u, "attn_q.weight", "attn_k.weight", "attn_v.weight");
+  q = with_bias(b, q, "attn_q.bias", o.bias);
+  k = with_bias(b, k, "attn_k.bias", o.bias);
+  v = with_bias(b, v, "attn_v.bias", o.bias);
   Value gate;
   if (o.output_gate) {
     gate = b.strided(q, a.head_dim, a.head_dim, a.heads, 2 * a.head_dim);
@@ -53,7 +76,8 @@ inline Value attention(const Block& b, Value u, const GroupedAttention& o) {
   b.kv_write(store, k, v, a);
   Value out = b.attention(store, q, a);
   if (o.output_gate) out = b.gate(out, gate, TENON_ACT_SIGMOID);
-  return b.linear(out, "attn_output.weight");
+  out = b.linear(out, "attn_output.weight");
+  return o.bias == Bias::kWhereFound ? with_bias(b, out, "attn_output.bias", o.bias) : out;
 }
 
 // --- Gated DeltaNet (arXiv 2412.06464)

@@ -19,6 +19,8 @@ struct Rope {
   uint32_t style = TENON_ROPE_HALF;
   uint32_t sections[4] = {0, 0, 0, 0};
   float magnitude = 1.0f;
+  // A tensor, declared as optional, by which the frequencies are divided where the file has it; "" = none.
+  std::string divisor = {};
 };
 
 // inv[i] = 1 / base^(2i / exponent_dim), i < n_rot / 2; exponent_dim 0 = n_rot.
@@ -53,6 +55,32 @@ inline std::vector<float> scale_llama3(std::vector<float> inv, float factor, flo
       const float smooth = (original_context / wave - low) / (high - low);
       f = (1.0f - smooth) * f / factor + smooth * f;
     }
+  }
+  return inv;
+}
+
+// YaRN (arXiv 2309.00071): pairs that turn often within the original context keep their frequency, those that turn
+// seldom are divided by `factor`, those between blended.
+struct Yarn {
+  float factor = 1.0f, original_context = 0.0f;
+  float beta_fast = 32.0f, beta_slow = 1.0f;  // turns within the original context
+  bool truncate = true;                       // the two borders are whole pairs
+  // Factor on sine and cosine unless the model states its own.
+  float magnitude() const { return factor > 1.0f ? 0.1f * std::log(factor) + 1.0f : 1.0f; }
+};
+inline std::vector<float> scale_yarn(std::vector<float> inv, float base, const Yarn& o) {
+  constexpr float kTwoPi = 6.283185307179586f;
+  const auto n_rot = static_cast<float>(2 * inv.size());
+  const auto border = [&](float turns) {
+    return n_rot * std::log(o.original_context / (turns * kTwoPi)) / (2.0f * std::log(base));
+  };
+  float low = border(o.beta_fast), high = border(o.beta_slow);
+  if (o.truncate) low = std::floor(low), high = std::ceil(high);
+  low = std::fmax(low, 0.0f), high = std::fmin(high, n_rot - 1.0f);
+  const float width = high == low ? 0.001f : high - low;
+  for (size_t i = 0; i < inv.size(); ++i) {
+    const float ramp = std::fmin(std::fmax((static_cast<float>(i) - low) / width, 0.0f), 1.0f);
+    inv[i] = inv[i] / o.factor * ramp + inv[i] * (1.0f - ramp);
   }
   return inv;
 }
