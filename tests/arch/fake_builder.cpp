@@ -30,6 +30,8 @@ size_t attr_size(uint32_t op) {
       return sizeof(tenon_glu_attr);
     case TENON_OP_GATE:
       return sizeof(tenon_gate_attr);
+    case TENON_OP_SCALE:
+      return sizeof(tenon_scale_attr);
     case TENON_OP_ROPE:
       return sizeof(tenon_rope_attr);
     case TENON_OP_KV_WRITE:
@@ -158,8 +160,10 @@ bool FakeBuilder::infer(Recorded& node, uint32_t n_out) {
       for (const auto& weight : w) good = good && weight.cols == in[0], out.push_back(weight.rows);
       break;
     case TENON_OP_GLU:
-    case TENON_OP_ADD:
       good = counts(2, 0, 0) && in[0] == in[1], out = {in[0]};
+      break;
+    case TENON_OP_ADD:
+      good = (counts(2, 0, 0) && in[0] == in[1]) || (counts(1, 1, 0) && vector_of(0, in[0])), out = {in[0]};
       break;
     case TENON_OP_GATE: {
       const auto a = node.as<tenon_gate_attr>();
@@ -169,7 +173,8 @@ bool FakeBuilder::infer(Recorded& node, uint32_t n_out) {
     }
     case TENON_OP_ROPE: {
       const auto a = node.as<tenon_rope_attr>();
-      good = counts(1, 1, 0) && in[0] % a.head_dim == 0 && a.n_rot <= a.head_dim && vector_of(0, a.n_rot / 2);
+      good = in.size() == 1 && (w.size() == 1 || (w.size() == 2 && w[1].rows == 1 && w[1].cols >= a.n_rot / 2)) &&
+             in[0] % a.head_dim == 0 && a.n_rot <= a.head_dim && vector_of(0, a.n_rot / 2);
       out = {in[0]};
       break;
     }
@@ -221,6 +226,13 @@ bool FakeBuilder::infer(Recorded& node, uint32_t n_out) {
       out = {w[2].rows};
       break;
     }
+    case TENON_OP_MUL:
+      good = (counts(2, 0, 0) && in[0] == in[1]) || (counts(1, 1, 0) && (vector_of(0, in[0]) || vector_of(0, 1)));
+      out = {in[0]};
+      break;
+    case TENON_OP_SCALE:
+      good = counts(1, 0, 0), out = {in[0]};
+      break;
     case TENON_OP_SELECT_ROWS:
       good = counts(1, 0, 0), out = {in[0]};
       break;

@@ -123,6 +123,17 @@ TEST(Rope, Llama3KeepsShortWavesAndStretchesLongOnes) {
   EXPECT_GT(between, 0u);
 }
 
+// Values of the paper's formulas in double precision: 128 columns, base 1e6, factor 4, 32768 positions.
+TEST(Rope, YarnBlendsBetweenTheTwoBorders) {
+  const sdk::Yarn yarn = {.factor = 4, .original_context = 32768};
+  const auto inv = sdk::scale_yarn(sdk::inverse_frequencies(1e6f, 128), 1e6f, yarn);
+  const std::pair<size_t, float> expected[] = {
+      {0, 1.0f},           {20, 1.333521e-2f}, {23, 6.978306e-3f}, {24, 5.375321e-3f}, {30, 1.0643610e-3f},
+      {35, 2.4625841e-4f}, {39, 6.490394e-5f}, {40, 4.445699e-5f}, {63, 3.1023444e-7f}};
+  for (const auto& [i, value] : expected) EXPECT_NEAR(inv[i] / value, 1, 1e-5) << i;
+  EXPECT_FLOAT_EQ(yarn.magnitude(), 1.13862944f);
+}
+
 TEST(Rope, ProportionalRotationLeavesTheRestAtRest) {
   const auto inv = sdk::proportional_frequencies(1e6f, 512, 0.25f);
   ASSERT_EQ(inv.size(), 256u);

@@ -17,6 +17,7 @@ PROGRAM = os.environ["TENON_E2E_PROGRAM"]
 DATA = pathlib.Path(os.environ["TENON_E2E_DATA"])
 MODEL = DATA / "models" / "gemma3" / "gemma3-Q4_0.gguf"
 EXPERT_MODEL = DATA / "models" / "qwen35moe" / "qwen35moe-Q4_K_M.gguf"
+SCALED_MODEL = DATA / "models" / "llama" / "llama-MIX.gguf"
 RECURRENT_MODEL = DATA / "models" / "qwen35" / "qwen35-Q4_K_M.gguf"
 FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 U32, F32, STRING, ARRAY = 4, 6, 8, 9
@@ -214,6 +215,15 @@ class Files(Case):
         begin = time.monotonic()
         self.tenon("inspect", self.path, "--json")
         self.assertLess(time.monotonic() - begin, 15)  # a walk over all keys for each takes minutes
+
+    def test_rotary_divisors_that_are_no_positive_numbers_are_refused(self):
+        begin = struct.pack("<f", 1.0) * 4
+        for bad in (0.0, -1.0, float("nan")):
+            file = Gguf(SCALED_MODEL)
+            at = file.data.index(begin)  # the divisors of fast pairs are 1
+            file.data = file.data[:at + 4] + struct.pack("<f", bad) + file.data[at + 8:]
+            file.write(self.path)
+            self.refused("tensor rope_freqs.weight: entry 1 is", *self.eval())
 
     def test_logits_that_are_not_finite_are_status_1(self):
         file = Gguf(MODEL)

@@ -105,6 +105,9 @@ class Strangers:
             checker.check_logits(name, checker.data["cases"][name])
             checker.check_greedy(name, checker.data["cases"][name])
         expect(faults.checks > 10 and not faults.messages and not checker.parted, f"{faults.messages} {checker.parted}")
+        for projects, plugin in (["architecture"], "example-qwen3 0.1.0"), ([], "llama 0.1.0"):
+            plan = json.loads(self.call(self.tenon, "inspect", self.gguf, "--plan", "--json", plugin_path=self.plugins(*projects)))
+            expect(plan["plan"]["plugin"] == plugin, f"served by {plan['plan']['plugin']}, expected {plugin}")
 
     def names(self):
         """The same tensors under the names of another container give the same bits."""
