@@ -1,6 +1,6 @@
-// gemma4.hpp: Gemma 4 text decoders: dense and E-series. Beside Gemma 3: heads of two widths, global layers whose value
-// is the raw key, a scalar a layer, embeddings of each layer, and last layers that read the keys and values of earlier
-// ones.
+// gemma4.hpp: Gemma 4 text decoders: dense, with experts, and E-series. Beside Gemma 3: heads of two widths, global
+// layers whose value is the raw key, a scalar a layer, embeddings of each layer, and last layers that read the keys and
+// values of earlier ones.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@ struct Gemma4Params {
   int64_t layer_embedding = 0;  // width of each layer's own embedding; 0 = none
   float eps = 0, final_softcap = 0;
   std::vector<Gemma4Layer> layers;
+  sdk::MixtureOfExperts experts;  // beside the dense part of every layer; no experts = none
   sdk::Rope local_rope, global_rope;
   std::vector<int32_t> never;  // ids that the file suppresses
 };
@@ -44,8 +45,10 @@ class Gemma4 : public sdk::Architecture {
   sdk::AttentionOptions attention_options(const Gemma4Layer&) const;
   sdk::FeedForward feed_forward(const Gemma4Layer&) const;
   sdk::Value attention(const sdk::Block&, sdk::Value u, const Gemma4Layer&, std::vector<sdk::Store>& stores) const;
+  sdk::Value feed_forward_and_experts(const sdk::Block&, sdk::Value x, const Gemma4Layer&) const;
   sdk::Value layer_embeddings(const sdk::Graph&, sdk::Value x) const;
   sdk::Value add_layer_embedding(const sdk::Block&, sdk::Value x, sdk::Value embeddings) const;
+  bool has_experts() const { return p_.experts.route.n_expert > 0; }
   int64_t n_layers() const { return static_cast<int64_t>(p_.layers.size()); }
   Gemma4Params p_;
 };

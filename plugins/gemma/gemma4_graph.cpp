@@ -46,6 +46,22 @@ sdk::Value Gemma4::attention(const sdk::Block& b, sdk::Value u, const Gemma4Laye
   return b.linear(b.attention(stores.back(), q, a), "attn_output.weight");
 }
 
+// Both parts read the residual stream: the dense one, and the experts, each under norms of their own. The router reads
+// the stream without the norm's weight.
+sdk::Value Gemma4::feed_forward_and_experts(const sdk::Block& b, sdk::Value x, const Gemma4Layer& layer) const {
+  sdk::Value dense = sdk::feed_forward(b, b.rms_norm(x, "ffn_norm.weight", p_.eps), feed_forward(layer));
+  if (!has_experts()) return dense;
+  dense = b.rms_norm(dense, "post_ffw_norm_1.weight", p_.eps);
+  const sdk::MixtureOfExperts& o = p_.experts;
+  const sdk::Value seen =
+      b.scale(b.rms_norm(x, "ffn_gate_inp.scale", p_.eps), 1.0f / std::sqrt(static_cast<float>(p_.width)));
+  const auto routed = b.route(b.router(seen, "ffn_gate_inp.weight"), o.route, {}, "ffn_down_exps.scale");
+  b.tap(routed.ids, "route." + std::to_string(b.index()));
+  const sdk::Value chosen = b.expert_ffn(b.rms_norm(x, "pre_ffw_norm_2.weight", p_.eps), routed, "ffn_gate_exps.weight",
+                                         "ffn_up_exps.weight", "ffn_down_exps.weight", o.route.top_k, o.expert);
+  return b.add(dense, b.rms_norm(chosen, "post_ffw_norm_2.weight", p_.eps));
+}
+
 // Of all layers, side by side: the token's own, and what its embedding becomes through a projection.
 sdk::Value Gemma4::layer_embeddings(const sdk::Graph& g, sdk::Value x) const {
   const float root = std::sqrt(static_cast<float>(p_.layer_embedding));
@@ -74,7 +90,7 @@ void Gemma4::build(const sdk::Graph& g, std::string_view) const {
     sdk::Value h = attention(b, b.rms_norm(x, "attn_norm.weight", p_.eps), layer, stores);
     x = b.add(x, b.rms_norm(h, "post_attention_norm.weight", p_.eps));
 
-    h = sdk::feed_forward(b, b.rms_norm(x, "ffn_norm.weight", p_.eps), feed_forward(layer));
+    h = feed_forward_and_experts(b, x, layer);
     x = b.add(x, b.rms_norm(h, "post_ffw_norm.weight", p_.eps));
 
     if (p_.layer_embedding) x = add_layer_embedding(b, x, embeddings);

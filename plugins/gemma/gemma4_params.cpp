@@ -24,12 +24,8 @@ void refuse_variants(const sdk::Metadata& meta, const sdk::Keys& key) {
   if (meta.is_gguf()) {
     if (!key.value_or<bool>(true, "attention.causal"))
       refuse(TENON_UNSUPPORTED, key.name("attention.causal"), "true", "false");
-    if (const int64_t n = key.value_or<int64_t>(0, "expert_count"); n != 0)
-      refuse(TENON_UNSUPPORTED, key.name("expert_count"), "no experts (dense models are served)", std::to_string(n));
     return;
   }
-  if (key.value_or<bool>(false, "enable_moe_block"))
-    refuse(TENON_UNSUPPORTED, key.name("enable_moe_block"), "false (dense models are served)", "true");
   if (key.value_or<bool>(false, "attention_bias"))
     refuse(TENON_UNSUPPORTED, key.name("attention_bias"), "false", "true");
   if (const auto mask = key.find("use_bidirectional_attention");
@@ -177,6 +173,20 @@ void read_ropes(const sdk::Metadata& meta, const sdk::Keys& key, Gemma4Params& p
   p.global_rope.inv_freq = sdk::proportional_frequencies(global_base, p.global_rope.n_rot, share);
 }
 
+// A config may name experts and switch them off.
+sdk::MixtureOfExperts read_experts(const sdk::Metadata& meta, const sdk::Keys& key, int64_t width) {
+  sdk::MixtureOfExperts out;
+  if (!meta.is_gguf() && !key.value_or<bool>(false, "enable_moe_block")) return out;
+  out.route.n_expert = key.integer_or(0, {0, 1 << 16}, "expert_count", "num_experts");
+  if (out.route.n_expert == 0) return out;
+  out.width = width;
+  out.route.top_k = key.integer({1, out.route.n_expert}, "expert_used_count", "top_k_experts");
+  out.inner =
+      key.integer(sdk::kAnyCount, "expert_feed_forward_length", "moe_intermediate_size", "expert_intermediate_size");
+  out.expert.activation = TENON_ACT_GELU_TANH;
+  return out;
+}
+
 std::vector<int32_t> suppressed(const sdk::Metadata& meta, int64_t vocab) {
   std::vector<int32_t> out;
   const auto found = meta.find("tokenizer.ggml.suppress_tokens");
@@ -212,6 +222,7 @@ Gemma4Params read_gemma4(const sdk::Metadata& meta, const std::string& id) {
       key.integer_or(0, {0, 1 << 16}, "embedding_length_per_layer_input", "hidden_size_per_layer_input");
   read_layers(meta, key, p);
   read_ropes(meta, key, p);
+  p.experts = read_experts(meta, key, p.width);
   p.never = suppressed(meta, p.vocab);
   return p;
 }

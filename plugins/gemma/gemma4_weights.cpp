@@ -32,6 +32,13 @@ void Gemma4::declare(sdk::Weights& w) const {
     b.norm("ffn_norm.weight", p_.width);
     sdk::declare_feed_forward(b, feed_forward(layer));
     b.norm("post_ffw_norm.weight", p_.width);
+    if (has_experts()) {
+      sdk::declare_mixture_of_experts(b, p_.experts);
+      b.norm("ffn_gate_inp.scale", p_.width);
+      b.replicated("ffn_down_exps.scale", {1, p_.experts.route.n_expert}).keep_float();
+      for (const char* name : {"post_ffw_norm_1.weight", "pre_ffw_norm_2.weight", "post_ffw_norm_2.weight"})
+        b.norm(name, p_.width);
+    }
     if (p_.layer_embedding) {
       b.replicated("inp_gate.weight", {p_.layer_embedding, p_.width});
       b.replicated("proj.weight", {p_.width, p_.layer_embedding});
@@ -49,7 +56,14 @@ bool Gemma4::names(sdk::NameRules& r) const {
       if (p_.layers[static_cast<size_t>(i)].source >= 0)
         for (const char* name : names) r.unused(before + std::to_string(i) + behind + name);
   };
+  // Gate and up of the experts in one tensor, gate first.
+  const auto fused_experts = [&](const std::string& source) {
+    const int64_t inner = p_.experts.inner;
+    r.slice_rows("blk.{i}.ffn_gate_exps.weight", source, 0, inner, 2 * inner);
+    r.slice_rows("blk.{i}.ffn_up_exps.weight", source, inner, 2 * inner, 2 * inner);
+  };
   if (r.scheme() == "gguf") {
+    if (has_experts() && r.has("blk.0.ffn_gate_up_exps.weight")) fused_experts("blk.{i}.ffn_gate_up_exps.weight");
     unused_keys("blk.", ".", {"attn_k.", "attn_v.", "attn_k_norm."});
     return true;
   }
@@ -86,9 +100,17 @@ bool Gemma4::names(sdk::NameRules& r) const {
                                               {"inp_gate.weight", "per_layer_input_gate.weight"},
                                               {"proj.weight", "per_layer_projection.weight"},
                                               {"post_norm.weight", "post_per_layer_input_norm.weight"},
-                                              {"layer_output_scale.weight", "layer_scalar"}};
+                                              {"layer_output_scale.weight", "layer_scalar"},
+                                              {"ffn_gate_inp.weight", "router.proj.weight"},
+                                              {"ffn_gate_inp.scale", "router.scale"},
+                                              {"ffn_down_exps.scale", "router.per_expert_scale"},
+                                              {"ffn_down_exps.weight", "experts.down_proj"},
+                                              {"pre_ffw_norm_2.weight", "pre_feedforward_layernorm_2.weight"},
+                                              {"post_ffw_norm_1.weight", "post_feedforward_layernorm_1.weight"},
+                                              {"post_ffw_norm_2.weight", "post_feedforward_layernorm_2.weight"}};
   for (const auto& [canonical, source] : kLayer)
     r.rule(std::string("blk.{i}.") + canonical, root + "layers.{i}." + source);
+  if (has_experts()) fused_experts(root + "layers.{i}.experts.gate_up_proj");
   return true;
 }
 

@@ -102,6 +102,9 @@ bool tenon_meta::read(std::string_view key, tenon_value* out) const {
     case TENON_VALUE_F32:
       bytes_.push_back(pack<float>(entry.numbers));
       break;
+    case TENON_VALUE_F64:
+      bytes_.push_back(pack<double>(entry.numbers));
+      break;
     case TENON_VALUE_I64:
       bytes_.push_back(pack<int64_t>(entry.numbers));
       break;

@@ -29,8 +29,9 @@ struct Tested {
   const char* architecture;
   bool always;
 };
-constexpr Tested kTested[] = {{"gemma3", true},   {"qwen35", true}, {"qwen35moe", true}, {"gemma4", false},
-                              {"gemma4e", false}, {"llama", false}, {"qwen3", false}};
+constexpr Tested kTested[] = {{"gemma3", true},  {"qwen35", true},   {"qwen35moe", true},
+                              {"gemma4", false}, {"gemma4e", false}, {"gemma4moe", false},
+                              {"llama", false},  {"qwen3", false},   {"step35", false}};
 
 std::string word(const std::string& text) {
   std::string out = text;

@@ -149,6 +149,7 @@ inline Value gated_delta_net(const Block& b, Value u, const GatedDeltaNet& o) {
 struct FeedForward {
   int64_t width = 0, inner = 0;
   uint32_t activation = TENON_ACT_SILU;
+  float limit = 0.0f;  // as of glu
 };
 
 inline void declare_feed_forward(const WeightScope& b, const FeedForward& o) {
@@ -159,7 +160,7 @@ inline void declare_feed_forward(const WeightScope& b, const FeedForward& o) {
 
 inline Value feed_forward(const Block& b, Value u, const FeedForward& o) {
   const auto [gate, up] = b.linear(u, "ffn_gate.weight", "ffn_up.weight");
-  return b.linear(b.glu(gate, up, o.activation), "ffn_down.weight");
+  return b.linear(b.glu(gate, up, o.activation, o.limit), "ffn_down.weight");
 }
 
 // --- Mixture of experts, with a shared expert beside them
@@ -169,9 +170,10 @@ struct MixtureOfExperts {
   int64_t width = 0, inner = 0;
   RouteOptions route;
   ExpertOptions expert;
-  int64_t shared_inner = 0;  // 0 = no shared expert
-  bool shared_gate = false;  // one number a row, sigmoid, times the shared expert
-  bool choice_bias = false;  // shifts which experts are chosen
+  int64_t shared_inner = 0;   // 0 = no shared expert
+  float shared_limit = 0.0f;  // of its activation, as of glu
+  bool shared_gate = false;   // one number a row, sigmoid, times the shared expert
+  bool choice_bias = false;   // shifts which experts are chosen
 };
 
 inline void declare_mixture_of_experts(const WeightScope& b, const MixtureOfExperts& o) {
@@ -196,7 +198,7 @@ inline Value mixture_of_experts(const Block& b, Value u, const MixtureOfExperts&
                                     o.route.top_k, o.expert);
   if (!o.shared_inner) return chosen;
   const auto [gate, up] = b.linear(u, "ffn_gate_shexp.weight", "ffn_up_shexp.weight");
-  Value shared = b.linear(b.glu(gate, up, o.expert.activation), "ffn_down_shexp.weight");
+  Value shared = b.linear(b.glu(gate, up, o.expert.activation, o.shared_limit), "ffn_down_shexp.weight");
   if (o.shared_gate) {
     // Row-exact like the router: it multiplies a whole row.
     const Value share = b.router(u, "ffn_gate_inp_shexp.weight");
