@@ -112,8 +112,11 @@ function(tenon_add_plugin name)
   target_compile_options(${target} PRIVATE "$<IF:$<COMPILE_LANGUAGE:C>,${c_options},${TENON_PLUGIN_COMPILE_OPTIONS}>"
                                            -Wall -Wextra $<$<BOOL:${TENON_WERROR}>:-Werror>)
   target_include_directories(${target} PRIVATE ${CMAKE_CURRENT_SOURCE_DIR})
-  target_link_options(${target} PRIVATE -Wl,-z,defs -Wl,--exclude-libs,ALL
-                                        -Wl,--version-script=${scripts}/tenon_plugin.map)
+  target_link_options(${target} PRIVATE -Wl,--exclude-libs,ALL -Wl,--version-script=${scripts}/tenon_plugin.map)
+  # clang has the sanitizers' runtime in the program alone: there a plugin has undefined symbols.
+  if(NOT (TENON_SANITIZE AND CMAKE_CXX_COMPILER_ID MATCHES "Clang"))
+    target_link_options(${target} PRIVATE -Wl,-z,defs)
+  endif()
   set_target_properties(${target} PROPERTIES PREFIX "" SUFFIX "" OUTPUT_NAME ${file} POSITION_INDEPENDENT_CODE ON
                         LIBRARY_OUTPUT_DIRECTORY ${TENON_PLUGIN_OUTPUT_DIR})
   if(arg_ISA_SOURCES)

@@ -19,7 +19,7 @@ struct Aligned64 {
   template <typename U>
   Aligned64(const Aligned64<U>&) {}  // NOLINT: allocators convert
   T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), std::align_val_t(64))); }
-  void deallocate(T* p, size_t n) { ::operator delete(p, n * sizeof(T), std::align_val_t(64)); }
+  void deallocate(T* p, size_t) { ::operator delete(p, std::align_val_t(64)); }
   bool operator==(const Aligned64&) const { return true; }
 };
 using Bytes = std::vector<uint8_t, Aligned64<uint8_t>>;
