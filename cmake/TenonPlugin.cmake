@@ -18,6 +18,9 @@
 include_guard()
 
 set(TENON_PLUGIN_COMPILE_OPTIONS -fvisibility=hidden -fvisibility-inlines-hidden -fno-gnu-unique -ffp-contract=off)
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  list(REMOVE_ITEM TENON_PLUGIN_COMPILE_OPTIONS -fno-gnu-unique)  # the others have no unique symbols
+endif()
 if(NOT TENON_ABI_HEADER)
   set(TENON_ABI_HEADER ${CMAKE_CURRENT_LIST_DIR}/../core/include/tenon/abi.h)
 endif()

@@ -1,4 +1,6 @@
 // Text of a plugin's manifest.
+#include <algorithm>
+#include <filesystem>
 #include <tenon/error.hpp>
 
 #include "plugin/manifest.hpp"
@@ -11,8 +13,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {
     const tenon::plugin::Manifest manifest = tenon::plugin::parse_manifest("m", text);
     require(!manifest.name.empty() && manifest.sha256.size() == 64, "a manifest has a name and a hash");
-    require(!manifest.library.empty() && manifest.library[0] != '/', "a library is named from its manifest");
-    require(manifest.library.find("..") == std::string::npos || manifest.library.find("../") == std::string::npos,
+    const std::filesystem::path library = manifest.library;
+    require(library.is_relative() && std::count(library.begin(), library.end(), "..") == 0,
             "a library lies beside its manifest");
   } catch (const tenon::Error& error) {
     require(error.kind() == tenon::ErrorKind::kFile, std::string("kind of: ") + error.what());

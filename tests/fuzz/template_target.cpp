@@ -22,7 +22,7 @@ constexpr std::string_view kVariables = R"({"messages":[{"role":"system","conten
 "big":12345678901234567890})";
 
 constexpr tenon::RenderLimits kLimits = {
-    .max_steps = 20000, .max_output_bytes = 1 << 16, .max_memory_bytes = 4 << 20, .max_depth = 50};
+    .max_steps = 5000, .max_output_bytes = 1 << 14, .max_memory_bytes = 4 << 20, .max_depth = 50};
 
 // The text, or the error's.
 std::string rendered(const tenon::ChatTemplate& chat_template, std::string_view variables) {

@@ -71,7 +71,9 @@ Input::Input(Reader& in) : flags(0) {
 }
 
 void Input::read_tokens(Reader& in) {
-  if (flags.all_bytes) tokens = model == "gpt2" ? test::stand_in_tokens() : test::byte_tokens();
+  if (flags.all_bytes && model == "gpt2") tokens = test::stand_in_tokens();
+  // Without a token for the mark, the bytes of a space are the mark's.
+  if (flags.all_bytes && model != "gpt2") tokens = test::byte_tokens() + std::vector<test::TokenSpec>{{"\xE2\x96\x81"}};
   const uint8_t count = in.byte();
   for (int i = 0; i < count; ++i) {
     test::TokenSpec token;
