@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Damages tiny models at random and gives them to the engine: no crash, no hang, no sanitizer's report, no memory beyond
-the file's size and a constant, and an answer of the contract each time.
+"""Damages tiny models at random and gives them to the engine: no crash, no hang, no sanitizer's report, no memory
+beyond the file's size and a constant, and an answer of the contract each time.
     damage.py in-process LOAD_AND_STEP [--count N] [--seed S] [--jobs J] [--only I]
     damage.py program TENON [--count N] [--seed S] [--jobs J] [--only I]
 Damage number I of a seed is always the same; --only repeats one and keeps its file."""
@@ -155,6 +155,11 @@ class Process:
         return line.decode(errors="replace"), ""
 
 
+def says_not_finite(message):
+    """A model that runs may compute what is no number; that ends its sequence."""
+    return "not finite" in message or "not a number" in message
+
+
 def in_process(options, maker, numbers):
     """Fault texts and counts of the answers to some of the numbers."""
     process, faults, counts, worst, slowest = Process(options.program), [], collections.Counter(), 0, 0
@@ -171,8 +176,7 @@ def in_process(options, maker, numbers):
             faults.append(f"{i} ({name}): the undamaged model: {line}")
         if int(peak) > len(data) + ALLOWED_BYTES:
             faults.append(f"{i} ({name}): {peak} bytes of memory for {len(data)} bytes of file: {line}")
-        # A model that runs may compute what is not finite; that ends its sequence.
-        if what not in ("ran", "file", "capacity") and "not finite" not in message:
+        if what not in ("ran", "file", "capacity") and not says_not_finite(message):
             faults.append(f"{i} ({name}): an answer of kind {what}: {message}")
     process.process.stdin.close()
     if process.process.wait() != 0:  # leaks are reported at the end
@@ -235,7 +239,7 @@ def program(options, maker, numbers):
                 faults.append(f"{what}: {extra} bytes of memory more than an undamaged model: {said}")
             if i < len(maker.models) and status != 0:
                 faults.append(f"{what}: the undamaged model ends with {status}: {said}")
-            if status not in (0, 3, 4) and not (status == 1 and "not finite" in said):
+            if status not in (0, 3, 4) and not (status == 1 and says_not_finite(said)):
                 faults.append(f"{what}: ends with {status}: {said[-4000:]}")
             if status == 3 and "odd.gguf" not in said:
                 faults.append(f"{what}: the message does not name the file: {said}")
@@ -266,8 +270,9 @@ def main():
         results = list(pool.map(lambda k: call(options, maker, numbers[k::options.jobs]), range(options.jobs)))
     faults = [fault for result in results for fault in result[0]]
     counts = sum((result[1] for result in results), collections.Counter())
-    print(f"{len(numbers)} models: {dict(sorted(counts.items()))}, at most {max(r[2] for r in results) / 1e6:.1f} MB and "
-          f"{max(r[3] for r in results) / 1000:.2f} s a model; {len(faults)} faults")
+    memory, slowest = max(r[2] for r in results) / 1e6, max(r[3] for r in results) / 1000
+    print(f"{len(numbers)} models: {dict(sorted(counts.items()))}, at most {memory:.1f} MB and {slowest:.2f} s "
+          f"a model; {len(faults)} faults")
     for fault in faults[:20]:
         print(fault)
     return 1 if faults else 0

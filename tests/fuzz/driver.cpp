@@ -1,7 +1,7 @@
 // Runs a fuzz target where there is no libFuzzer: every file of the given folders, then random mutations of them.
 //   TARGET [--runs N] [--seconds S] [--seed N] FOLDER|FILE …
-// Without --runs and --seconds only the files themselves. The input in hand lies in crash-<pid> in the working directory
-// when the program is stopped by it; given as FILE it is run again.
+// Without --runs and --seconds only the files themselves. The input in hand lies in crash-<pid> in the working
+// directory when the program is stopped by it; given as FILE it is run again.
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,10 +37,14 @@ Options parse(int argc, char** argv) {
     const std::string word = argv[i];
     const bool is_flag = word == "--runs" || word == "--seconds" || word == "--seed";
     if (is_flag && i + 1 == argc) throw std::runtime_error(word + ": a number is missing");
-    if (word == "--runs") out.runs = std::stoull(argv[++i]);
-    else if (word == "--seconds") out.seconds = std::stod(argv[++i]);
-    else if (word == "--seed") out.seed = std::stoull(argv[++i]);
-    else out.places.emplace_back(word);
+    if (word == "--runs")
+      out.runs = std::stoull(argv[++i]);
+    else if (word == "--seconds")
+      out.seconds = std::stod(argv[++i]);
+    else if (word == "--seed")
+      out.seed = std::stoull(argv[++i]);
+    else
+      out.places.emplace_back(word);
   }
   return out;
 }
@@ -54,7 +58,8 @@ std::string read(const fs::path& path) {
 std::vector<std::string> seeds_in(const std::vector<fs::path>& places) {
   std::vector<fs::path> paths;
   for (const fs::path& place : places) {
-    if (!fs::is_directory(place)) paths.push_back(place);
+    if (!fs::is_directory(place))
+      paths.push_back(place);
     else
       for (const auto& entry : fs::recursive_directory_iterator(place))
         if (entry.is_regular_file()) paths.push_back(entry.path());
@@ -126,8 +131,20 @@ class Mutator {
   }
 
   void write_number(std::string& text, size_t at) {
-    static constexpr uint64_t kNumbers[] = {0, 1, 2, 0x7f, 0x80, 0xff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff,
-                                            uint64_t(1) << 40, INT64_MAX, uint64_t(1) << 63, ~uint64_t(0)};
+    static constexpr uint64_t kNumbers[] = {0,
+                                            1,
+                                            2,
+                                            0x7f,
+                                            0x80,
+                                            0xff,
+                                            0xffff,
+                                            0x7fffffff,
+                                            0x80000000,
+                                            0xffffffff,
+                                            uint64_t(1) << 40,
+                                            INT64_MAX,
+                                            uint64_t(1) << 63,
+                                            ~uint64_t(0)};
     const uint64_t number = kNumbers[below(std::size(kNumbers))];
     const size_t n = std::min<size_t>(size_t(1) << below(4), text.size() - at);
     std::memcpy(text.data() + at, &number, n);
@@ -165,7 +182,8 @@ int main(int argc, char** argv) try {
   const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
   uint64_t runs = 0;
   while (options.runs ? runs < options.runs : seconds() < options.seconds) run(mutator.next()), ++runs;
-  std::printf("%zu files and %llu mutations in %.1f s\n", seeds.size(), static_cast<unsigned long long>(runs), seconds());
+  std::printf("%zu files and %llu mutations in %.1f s\n", seeds.size(), static_cast<unsigned long long>(runs),
+              seconds());
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

@@ -1,7 +1,8 @@
 // A GGUF file: the format plugin, the core's checks, the tokenizer, the chat template, the architecture's parameters,
 // names, graph and the tables of its small weights. No kernel runs.
-#include <cstring>
 #include <tenon/abi.h>
+
+#include <cstring>
 #include <tenon/chat_template.hpp>
 #include <tenon/engine.hpp>
 #include <tenon/tokenizer.hpp>

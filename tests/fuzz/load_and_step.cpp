@@ -1,6 +1,7 @@
 // Loads models and runs a step of each phase, one model after another in one process. Standard input: for each model a
-// letter that says how ('c' the cpu backend, 'r' the reference), its size as 4 bytes, lowest first, and its bytes. Standard
-// output: for each a line "WHAT <milliseconds> <peak bytes> <message>", WHAT being ran, or the kind of the error.
+// letter that says how ('c' the cpu backend, 'r' the reference), its size as 4 bytes, lowest first, and its bytes.
+// Standard output: for each a line "WHAT <milliseconds> <peak bytes> <message>", WHAT being ran, or the kind of the
+// error.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -41,7 +42,7 @@ void load_and_step(tenon::Engine& engine, const std::string& path, char how) {
   tenon::Sequence sequence = model->sequence();
   std::vector<int32_t> tokens;
   for (int64_t i = 0; i < 20; ++i) tokens.push_back(int32_t(i * 7 % model->info().vocab));
-  model->forward(sequence, tokens);                        // prefill
+  model->forward(sequence, tokens);                           // prefill
   model->forward(sequence, std::span(tokens).subspan(0, 3));  // decode
   // A vocabulary is asked for by whoever generates text.
   try {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes the corpora of the fuzz targets: make_corpus.py tests/data/fuzz. What they hold is made here, from the tiny models
-and the template tests' snippets; inputs that once found a fault lie in the same folders as regression-* and stay."""
+"""Writes the corpora of the fuzz targets: make_corpus.py tests/data/fuzz. What they hold is made here, from the tiny
+models and the template tests' snippets; inputs that once found a fault lie in the same folders as regression-*."""
 import json
 import pathlib
 import sys
@@ -66,8 +66,8 @@ def tokenizers():
            "spm-prefix": tokenizer(0, 7, all_bytes | bos | prefix | types | scores | special | says, spm, [], text),
            "spm-no-bytes": tokenizer(0, 7, types | scores | spelled, spm, [], text),
            "gemma4": tokenizer(2, 7, all_bytes | types, spm, [merge(260, 261), merge(264, 265), merge(259, 259)], text),
-           "bpe-words": tokenizer(1, 7, types | spelled, [token(1, 0, c.encode()) for c in "ab"], [merge(0, 1)], "abba")}
-    merges = [merge(ord("l") - 33, ord("l") - 33), merge(ord("l") - 33, ord("o") - 33), merge(257, 258)]
+           "bpe-words": tokenizer(1, 7, types | spelled, [token(1, 0, c) for c in (b"a", b"b")], [merge(0, 1)], "ba")}
+    merges = [merge(ord("l"), ord("l")), merge(ord("l"), ord("o")), merge(257, 258)]
     for pre in range(6):
         out[f"bpe-{pre}"] = tokenizer(1, pre, all_bytes | types | special, bpe, merges, text)
     return out

@@ -28,8 +28,7 @@ static size_t tail_of(size_t bytes) {
 void* __wrap_mmap(void* address, size_t bytes, int protection, int flags, int file, off_t offset) {
   void* memory = __real_mmap(address, bytes, protection, flags, file, offset);
 #if TENON_ADDRESS_SANITIZER
-  if (memory != MAP_FAILED && file >= 0)
-    ASAN_POISON_MEMORY_REGION(static_cast<char*>(memory) + bytes, tail_of(bytes));
+  if (memory != MAP_FAILED && file >= 0) ASAN_POISON_MEMORY_REGION(static_cast<char*>(memory) + bytes, tail_of(bytes));
 #endif
   return memory;
 }

@@ -103,7 +103,7 @@ def add_spm(writer, all_bytes):
     tokens = [("<pad>", CONTROL, -1000.0), ("<eos>", CONTROL, -1000.0), ("<bos>", CONTROL, -1000.0),
               ("<unk>", UNKNOWN, -1000.0), ("<start_of_turn>", USER, -1000.0), ("[x]", UNUSED, -1000.0)]
     tokens += [(f"<0x{byte:02X}>", BYTE, -1000.0) for byte in range(256 if all_bytes else 3)]
-    words = ["▁", "l", "o", "e", "H", "h", "w", "r", "d", "\n", "he", "ll", "lo", "wo", "▁wo", "rl", "ello", "▁▁", "1", "12"]
+    words = ["▁", "l", "o", "e", "H", "h", "w", "r", "d", "\n", "he", "ll", "lo", "wo", "▁wo", "rl", "ello", "▁▁", "12"]
     tokens += [(word, NORMAL, -float(i)) for i, word in enumerate(words)]
     prefix = "tokenizer.ggml."
     writer.keys += [(prefix + "model", STRING, "llama"),

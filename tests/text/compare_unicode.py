@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Encodes random Unicode texts with the vocabularies of real models here and in other implementations, and compares ids.
+"""Encodes random Unicode texts with the vocabularies of real models here and elsewhere, and compares ids.
     compare_unicode.py TOKENIZE_LINES [--count N] [--first I] [--show N] NAME.gguf …
-Peers, from the packages of the same names: xllamacpp (llama.cpp) and tokenizers (Hugging Face). Ends with 77 without them.
+Peers, from the packages of these names: xllamacpp (llama.cpp) and tokenizers (Hugging Face). Ends with 77 without.
 Where the peers differ from each other, class Explanations names the rule that holds here and counts those texts; any
 other difference is a failure."""
 import argparse
@@ -121,7 +121,7 @@ def merges_by_score(tokens, scores, types):
 
 
 class HuggingFace:
-    """A tokenizer of the `tokenizers` package, put together as the models' tokenizer.json are, without normalisation."""
+    """A tokenizer of the `tokenizers` package, put together as the models' tokenizer.json are, but without NFC."""
     name = "tokenizers"
 
     def __init__(self, vocabulary, _):
@@ -212,7 +212,7 @@ class Explanations:
         return None
 
     def end_by_spelling(self, text, special, found):
-        """llama.cpp takes the ordinary token "</s>" for a control token, because of its spelling; here the file decides"""
+        """llama.cpp takes the ordinary token "</s>" for a control token, by its spelling; here the file decides"""
         tokens, types = self.vocabulary.keys["tokens"], self.vocabulary.keys["token_type"]
         if self.peer.name != LlamaCpp.name or not special or "</s>" not in text or "</s>" not in tokens:
             return False
@@ -235,7 +235,9 @@ class Explanations:
         if self.peer.name != Composing.name:
             return False
         normal = self.peer.normalized(text)
-        return normal != text and (self.encode(normal, special) == found or self.younger_letters(normal, special, found))
+        if normal == text:
+            return False
+        return self.encode(normal, special) == found or self.younger_letters(normal, special, found)
 
 
 def compare(options, path, peer_class):

@@ -1,6 +1,6 @@
-// Encodes what standard input asks for, for comparison with another implementation: tokenize_lines MODEL.gguf. Each line
-// is a JSON object {"text": TEXT, "special": whether text of control tokens becomes the token}; each line of output is the
-// list of ids, without BOS.
+// Encodes what standard input asks for, for comparison with another implementation: tokenize_lines MODEL.gguf. Each
+// line is a JSON object {"text": TEXT, "special": whether text of control tokens becomes the token}; each line of
+// output is the list of ids, without BOS.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <string>
