@@ -16,7 +16,12 @@
 #include <string>
 #include <vector>
 
+#include "sanitized.hpp"
 #include "target.hpp"
+
+#if TENON_ADDRESS_SANITIZER
+#include <sanitizer/common_interface_defs.h>
+#endif
 
 namespace {
 
@@ -74,7 +79,7 @@ std::vector<std::string> seeds_in(const std::vector<fs::path>& places) {
 // The input in hand, for the handler of signals, which may not allocate.
 std::string current;
 
-void keep_and_die(int signal) {
+void keep() {
   char name[32] = "crash-";
   char* end = name + 6;
   for (int rest = getpid(); rest > 0; rest /= 10) *end++ = char('0' + rest % 10);
@@ -83,7 +88,12 @@ void keep_and_die(int signal) {
     std::fwrite(current.data(), 1, current.size(), file);
     std::fclose(file);
   }
-  std::fprintf(stderr, "signal %d; the input is in %s\n", signal, name);
+  std::fprintf(stderr, "the input is in %s\n", name);
+}
+
+void keep_and_die(int signal) {
+  std::fprintf(stderr, "signal %d\n", signal);
+  keep();
   std::signal(signal, SIG_DFL);
   std::raise(signal);
 }
@@ -175,6 +185,9 @@ void run(std::string text) {
 int main(int argc, char** argv) try {
   const Options options = parse(argc, argv);
   for (const int signal : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM}) std::signal(signal, keep_and_die);
+#if TENON_ADDRESS_SANITIZER
+  __sanitizer_set_death_callback(keep);
+#endif
   const std::vector<std::string> seeds = seeds_in(options.places);
   for (const std::string& seed : seeds) run(seed);
   Mutator mutator(seeds, options.seed);
