@@ -66,7 +66,8 @@ TEST_F(ReferenceElementwise, GluActivatesTheGateAndAppliesLimits) {
   OpCase behind(TENON_OP_GLU, tenon_glu_attr{sizeof(tenon_glu_attr), TENON_ACT_SILU, 7, 0}, Step::plain(1));
   behind.input(1, 3, {20, 20, -20}).input(1, 3, {20, -20, 1}).output(3);
   const auto z = run_reference(behind).out[0];
-  EXPECT_EQ(z[0], 49), EXPECT_EQ(z[1], -49);
+  EXPECT_EQ(z[0], 49);
+  EXPECT_EQ(z[1], -49);
   EXPECT_FLOAT_EQ(z[2], float(-20 / (1 + std::exp(20.0))));
   OpCase oai(TENON_OP_GLU, tenon_glu_attr{sizeof(tenon_glu_attr), TENON_ACT_SWIGLU_OAI, 7, 1}, Step::plain(1));
   oai.input(1, 1, {20}).input(1, 1, {-20}).output(1);

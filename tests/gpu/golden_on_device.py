@@ -43,7 +43,7 @@ def main():
         if file.name == "tokenizer.json":
             continue
         if file.parent.parent.name not in options.architectures.split(","):
-            print(f"{file.stem}: skipped, no plugin of this tree serves it")
+            print(f"{file.stem}: skipped, not asked for")
             continue
         model = file.parent.parent / (file.stem + ".gguf")
         for precision in options.precision.split(","):
