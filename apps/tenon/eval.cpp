@@ -2,6 +2,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <set>
 
@@ -175,8 +176,7 @@ class Evaluation {
 }  // namespace
 
 int eval(const Arguments& arguments) {
-  const std::vector<int32_t> tokens = parse_ids("--tokens", text_or_usage_error(arguments, "tokens"));
-  if (tokens.empty()) throw Error(ErrorKind::kUsage, "--tokens: there are none");
+  const std::vector<int32_t> tokens = parse_some_ids("--tokens", text_or_usage_error(arguments, "tokens"));
   const int64_t n_tokens = static_cast<int64_t>(tokens.size());
   const std::vector<int64_t> rows = parse_rows(arguments.text("rows", "last"), n_tokens);
   const int64_t chunk = arguments.integer("chunk", kGrid);
@@ -188,6 +188,9 @@ int eval(const Arguments& arguments) {
   const std::string out = text_or_usage_error(arguments, "out");
 
   Engine engine(engine_options(arguments));
+  std::error_code ignored;  // a model that is not there is the engine's matter
+  if (std::filesystem::equivalent(out, options.path, ignored))
+    throw Error(ErrorKind::kUsage, "--out " + out + " is the model file");
   SafetensorsFile file(out);
   const std::unique_ptr<Model> model = load_model(engine, arguments, std::move(options));
   check_context(*model, arguments, n_tokens, "--tokens");

@@ -57,7 +57,9 @@ int run_verb(const std::vector<std::string>& words, const Environment& environme
           std::to_string(TENON_ABI_MINOR) + ")\n");
     return 0;
   }
-  const bool named_help = first == "help" && words.size() == 2;  // tenon help VERB
+  const bool named_help = first == "help" && words.size() > 1;  // tenon help VERB
+  if (named_help && words.size() > 2)
+    throw Error(ErrorKind::kUsage, "help: unexpected argument '" + words[2] + "'; expected one verb");
   if (first == "--help" || first == "-h" || (first == "help" && words.size() == 1)) {
     print(help_text());
     return 0;
@@ -76,6 +78,12 @@ int run_verb(const std::vector<std::string>& words, const Environment& environme
   if (!spec->refusal.empty())
     throw Error(ErrorKind::kUsage, std::string(spec->name) + ": " + std::string(spec->refusal));
   const Arguments arguments = parse_arguments(spec->verb, rest, environment);
+  if (arguments.has("help")) {  // -vh
+    print(help_text(spec->verb));
+    return 0;
+  }
+  // Plugins may be tested for minutes, in processes of their own, and nothing is kept: there a signal just ends it.
+  if (spec->verb != Verb::kPlugins) watch_interrupts();
   set_verbosity(arguments.count("verbose"));
   return dispatch(arguments);
 }
@@ -95,7 +103,7 @@ Environment read_environment(char** block) {
 int launch(const std::vector<std::string>& words, const Environment& environment) {
   try {
     open_console();
-    watch_interrupts();
+    ignore_write_signals();
     return run_verb(words, environment);
   } catch (const OutputError& error) {
     if (!error.closed_pipe()) note(error.what());

@@ -61,10 +61,7 @@ int run(const Arguments& arguments) {
   text_or_usage_error(arguments, "model");
 
   std::vector<int32_t> prompt;
-  if (!has_text) {
-    prompt = parse_ids("--tokens", arguments.text("tokens"));
-    if (prompt.empty()) throw Error(ErrorKind::kUsage, "--tokens: there are none");
-  }
+  if (!has_text) prompt = parse_some_ids("--tokens", arguments.text("tokens"));
   const std::string variables = template_arguments(arguments);
   Engine engine(engine_options(arguments));
   const std::optional<ChatTemplate> chat_template =

@@ -8,17 +8,31 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <tenon/error.hpp>
 #include <utility>
+
+#include "interrupt.hpp"
 
 namespace tenon::launcher {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
 SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)), written_path_(path_) {
-  struct stat found = {};
+  struct stat found = {}, named = {};
   const bool exists = stat(path_.c_str(), &found) == 0;
+  const int stat_error = errno;
+  // What a link points to is replaced, not the link, which has to lead somewhere.
+  if (lstat(path_.c_str(), &named) == 0 && S_ISLNK(named.st_mode)) {
+    if (!exists) {
+      errno = stat_error;
+      fail("open");
+    }
+    std::error_code error;
+    const std::filesystem::path target = std::filesystem::canonical(path_, error);
+    if (!error) written_path_ = path_ = target;
+  }
   if (exists && S_ISDIR(found.st_mode)) {
     errno = EISDIR;
     fail("open");
@@ -33,12 +47,14 @@ SafetensorsFile::SafetensorsFile(std::string path) : path_(std::move(path)), wri
   descriptor_ =
       open(written_path_.c_str(), renames_ ? O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC : O_WRONLY | O_CLOEXEC, 0666);
   if (descriptor_ < 0) fail("open");
+  if (renames_) remove_when_killed(written_path_);
 }
 
 SafetensorsFile::~SafetensorsFile() {
   if (descriptor_ < 0) return;
   close(descriptor_);
   if (renames_) unlink(written_path_.c_str());
+  remove_when_killed({});
 }
 
 void SafetensorsFile::define(const std::vector<ArraySpec>& arrays) {
@@ -76,6 +92,7 @@ void SafetensorsFile::finish() {
     errno = error;
     fail("rename");
   }
+  remove_when_killed({});
 }
 
 void SafetensorsFile::write_at(uint64_t offset, const void* bytes, size_t size) {

@@ -1,20 +1,57 @@
 #include "token_ids.hpp"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstring>
-#include <memory>
 #include <tenon/error.hpp>
+
+#include "interrupt.hpp"
 
 namespace tenon::launcher {
 namespace {
 
 constexpr size_t kMostBytes = size_t{1} << 30;  // and an end for devices that have none
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
+// A file open for reading, which may be a pipe that keeps us waiting: Ctrl-C ends that with Error(kInterrupted).
+class Input {
+ public:
+  explicit Input(const std::string& path) : path_(path) {
+    const InterruptibleCalls waiting;
+    do {
+      check();
+      descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    } while (descriptor_ < 0 && errno == EINTR);
+    if (descriptor_ < 0) fail();
+  }
+  ~Input() { close(descriptor_); }
+  Input(const Input&) = delete;
+  Input& operator=(const Input&) = delete;
+
+  // 0 at the end.
+  size_t read(char* block, size_t size) {
+    while (true) {
+      check();
+      pollfd ready = {descriptor_, POLLIN, 0};
+      if (poll(&ready, 1, 100) <= 0) continue;
+      const ssize_t count = ::read(descriptor_, block, size);
+      if (count >= 0) return static_cast<size_t>(count);
+      if (errno != EINTR && errno != EAGAIN) fail();
+    }
+  }
+
+ private:
+  static void check() {
+    if (interrupted()) throw Error(ErrorKind::kInterrupted, "interrupted");
+  }
+  [[noreturn]] void fail() const { throw Error(ErrorKind::kFile, path_ + ": " + std::strerror(errno)); }
+
+  const std::string& path_;
+  int descriptor_ = -1;
 };
 
 }  // namespace
@@ -48,16 +85,23 @@ std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text)
   return ids;
 }
 
+std::vector<int32_t> parse_some_ids(const std::string& flag, const std::string& text) {
+  std::vector<int32_t> ids = parse_ids(flag, text);
+  if (ids.empty())
+    throw Error(text.starts_with('@') ? ErrorKind::kFile : ErrorKind::kUsage,
+                flag + " " + text + ": there are no token ids");
+  return ids;
+}
+
 std::string read_file(const std::string& path) {
-  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(path.c_str(), "rb"));
-  if (!file) throw Error(ErrorKind::kFile, path + ": " + std::strerror(errno));
+  Input input(path);
   std::string content;
   char block[1 << 16];
-  while (size_t count = std::fread(block, 1, sizeof(block), file.get())) {
+  while (size_t count = input.read(block, sizeof(block))) {
     content.append(block, count);
-    if (content.size() > kMostBytes) throw Error(ErrorKind::kFile, path + ": more than 1 GiB, which no model reads at once");
+    if (content.size() > kMostBytes)
+      throw Error(ErrorKind::kFile, path + ": more than 1 GiB, which no model reads at once");
   }
-  if (std::ferror(file.get())) throw Error(ErrorKind::kFile, path + ": " + std::strerror(errno));
   return content;
 }
 

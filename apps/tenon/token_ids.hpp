@@ -11,7 +11,10 @@ namespace tenon::launcher {
 // for a file that cannot be read or holds something else.
 std::vector<int32_t> parse_ids(const std::string& flag, const std::string& text);
 
-// Throws Error(kFile).
+// The same; none at all is an error too.
+std::vector<int32_t> parse_some_ids(const std::string& flag, const std::string& text);
+
+// Throws Error(kFile), and Error(kInterrupted) if Ctrl-C comes while it waits for a pipe.
 std::string read_file(const std::string& path);
 
 }  // namespace tenon::launcher

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import resource
+import signal
 import struct
 import subprocess
 import sys
@@ -261,6 +262,71 @@ class Use(Case):
     def test_a_pipe_as_out_file_is_refused_at_once(self):
         os.mkfifo(self.folder / "pipe")
         self.refused("seek", "eval", "-m", MODEL, "--tokens", "5", "--out", self.folder / "pipe", status=1)
+
+    def test_out_files_are_whole_or_not_there(self):
+        words = "eval", "-m", MODEL, "--tokens", ",".join(map(str, range(1024))), "--rows", "all", "--out"
+        limit = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (10000, 10000))}
+        self.refused("File too large", *words, self.folder / "o", status=1, **limit)
+        for numbers in [signal.SIGTERM], [signal.SIGINT, signal.SIGTERM], [signal.SIGINT, signal.SIGINT]:
+            # One slow thread and many rows: the program is in the middle of its work when the file is there.
+            with subprocess.Popen([PROGRAM, *map(str, words), str(self.folder / "o"), "--backend", "reference"],
+                                  stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+                self.assertIn(b" on reference", process.stderr.readline())
+                self.assertEqual(len(list(self.folder.iterdir())), 1)
+                for number in numbers:
+                    process.send_signal(number)
+                    time.sleep(0.05)
+                process.wait(timeout=60)
+                self.assertIn(process.returncode, [130, -numbers[-1]])
+            self.assertEqual(list(self.folder.iterdir()), [], numbers)
+
+    def test_out_writes_where_a_link_points_to_and_never_over_the_model(self):
+        words = "eval", "-m", MODEL, "--tokens", "5", "--out"
+        link, target = self.folder / "link", self.folder / "target"
+        link.symlink_to(target)
+        self.refused("No such file", *words, link, status=1)
+        target.write_bytes(b"")
+        self.tenon(*words, link)
+        self.assertTrue(link.is_symlink() and target.stat().st_size > 1024)
+        model = self.folder / "model.gguf"
+        model.symlink_to(MODEL)
+        self.refused("is the model file", *words, model)
+
+    def test_ctrl_c_ends_waiting_for_a_pipe(self):
+        os.mkfifo(self.folder / "pipe")
+        for words in ("perplexity", "-f", self.folder / "pipe"), ("run", "--tokens", f"@{self.folder / 'pipe'}"):
+            with subprocess.Popen([PROGRAM, *map(str, words), "-m", str(MODEL)], stdin=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE) as process:
+                time.sleep(0.5)  # it waits by then
+                process.send_signal(signal.SIGINT)
+                self.assertEqual(process.wait(timeout=60), 130)
+                self.assertIn(b"interrupted", process.stderr.read())
+
+    def test_json_nested_without_end_is_refused(self):
+        deep = self.folder / "deep.json"
+        for text in '[' * 1000000 + ']' * 1000000, '{"messages": [], "x": ' + '{"a":' * 500000 + '1' + '}' * 500001:
+            deep.write_text(text)
+            self.refused("deep.json: no valid JSON: ", "chat", "-m", MODEL, "--messages", deep, "--render", status=3)
+            self.assertIn("nested deeper", self.errors)
+        arguments = '{"a":' + '[' * 50000 + ']' * 50000 + '}'
+        self.refused("--template-args", "run", "-m", MODEL, "-p", "a", "--template-args", arguments)
+        self.assertLess(len(self.errors), 400)
+
+    def test_a_line_without_end_is_refused(self):
+        with open("/dev/zero", "rb") as zeros:
+            self.refused("16 MiB", "chat", "-m", MODEL, status=1, stdin=zeros)
+
+    def test_a_model_that_shrinks_while_it_is_used_is_an_answer(self):
+        model = self.folder / "model.gguf"
+        model.write_bytes(MODEL.read_bytes())
+        # The reference reads its weights in the file's own pages.
+        with subprocess.Popen([PROGRAM, "chat", "-m", str(model), "--backend", "reference"], stdin=subprocess.PIPE,
+                              stderr=subprocess.PIPE) as process:
+            self.assertIn(b" on reference", process.stderr.readline())
+            os.truncate(model, 4096)
+            _, errors = process.communicate(b"1 2 3\n", timeout=60)
+            self.assertEqual(process.returncode, 3, errors)
+            self.assertIn(b"shrunk", errors)
 
     def test_what_the_user_forbids_is_wrong_usage(self):
         words = "run", "-m", MODEL, "-p", "a", "-n", "1"

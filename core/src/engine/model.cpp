@@ -99,7 +99,10 @@ std::vector<std::string> Model::Impl::tap_names(const std::vector<std::string>& 
     const size_t before = out.size();
     for (const auto& [tap, value] : loaded->graph().taps)
       if (tap == name || tap.starts_with(name + ".")) out.push_back(tap);
-    if (out.size() == before) throw Error(ErrorKind::kUsage, fmt::format("this model has no tap \"{}\"", name));
+    if (out.size() > before) continue;
+    std::set<std::string> known;  // hidden for hidden.0, hidden.1 …
+    for (const auto& [tap, value] : loaded->graph().taps) known.insert(tap.substr(0, tap.rfind('.')));
+    throw Error(ErrorKind::kUsage, fmt::format("this model has no tap \"{}\"; there are {}", name, fmt::join(known, ", ")));
   }
   return out;
 }
@@ -252,6 +255,7 @@ void Model::Impl::run_step(uint32_t phase, std::span<Part> parts, const Sink& si
         if (outs[begin + i].output >= 0) emit(program, int32_t(i), outs[begin + i].output, sink);
       begin += n;
       if (begin < outs.size()) {
+        check_interrupt(*sink.options);
         n = load_slice(begin);
         program.run(Segment::kTail, rows, n);
       }

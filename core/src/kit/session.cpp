@@ -1,6 +1,7 @@
 #include "session.hpp"
 
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,6 +84,7 @@ Child start(const Group& group, const KitOptions& options, size_t n_done) {
     return {pid, ends[0]};
   }
   close(ends[0]);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);    // whoever ends the kit wants its checks to end too
   dup2(STDERR_FILENO, STDOUT_FILENO);  // what a plugin prints must not get into the report
   const rlimit no_core = {0, 0};
   setrlimit(RLIMIT_CORE, &no_core);
