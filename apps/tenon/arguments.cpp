@@ -40,15 +40,19 @@ bool is_choice(std::string_view choices, std::string_view value) {
 // `origin` is how the user spelled it: --threads or TENON_THREADS.
 void check_value(const OptionSpec& option, const std::string& origin, const std::string& value) {
   if (option.kind == Kind::kInteger || option.kind == Kind::kNumber) {
-    double number = 0;
-    int64_t integer = 0;
+    bool fits = false;
     if (option.kind == Kind::kInteger) {
+      int64_t integer = 0;
       if (!parse_number(value, &integer)) usage_error(origin + ": expected a whole number, found '" + value + "'");
-      number = static_cast<double>(integer);
-    } else if (!parse_number(value, &number) || !std::isfinite(number)) {
-      usage_error(origin + ": expected a number, found '" + value + "'");
+      // Not as doubles, which a number beyond 2^53 is rounded to.
+      fits = integer >= static_cast<int64_t>(option.minimum) && integer <= static_cast<int64_t>(option.maximum);
+    } else {
+      double number = 0;
+      if (!parse_number(value, &number) || !std::isfinite(number))
+        usage_error(origin + ": expected a number, found '" + value + "'");
+      fits = number >= option.minimum && number <= option.maximum;
     }
-    if (number < option.minimum || number > option.maximum)
+    if (!fits)
       usage_error(origin + ": expected " + shown(option, option.minimum) + " to " + shown(option, option.maximum) +
                   ", found " + value);
   }

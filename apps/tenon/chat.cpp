@@ -20,13 +20,18 @@ constexpr const char* kHelp =
     "Type a message and press Enter. Commands: /clear begins a new conversation, /exit ends (so does the end of the\n"
     "input), /help prints this.\n";
 
+constexpr size_t kMostLineBytes = size_t{16} << 20;
+
 // Lines of standard input. Ctrl-C ends waiting for one: throws Error(kInterrupted).
 class LineReader {
  public:
   // False at the end of the input.
   bool next(std::string& line) {
-    size_t end = 0;
-    while ((end = pending_.find('\n')) == std::string::npos) {
+    size_t end = 0, searched = 0;
+    while ((end = pending_.find('\n', searched)) == std::string::npos) {
+      searched = pending_.size();
+      if (searched > kMostLineBytes)
+        throw Error(ErrorKind::kRuntime, "standard input: a line of more than 16 MiB, which is no message");
       if (!fill()) {
         line = std::exchange(pending_, {});
         return !line.empty();
@@ -146,12 +151,22 @@ ChatTemplate needed_template(Engine& engine, const std::string& path) {
   return *chat_template;
 }
 
+// The text of the conversation that --messages names. Errors name that file.
+std::string render_file(const Arguments& arguments, const ChatTemplate& chat_template, const Conversation& conversation,
+                        const Tokenizer& tokenizer) {
+  try {
+    return render(chat_template, conversation, &tokenizer);
+  } catch (const Error& error) {
+    throw Error(error.kind(), arguments.text("messages") + ": " + error.what());
+  }
+}
+
 // One answer to the conversation of a file.
 int answer_file(Engine& engine, const Arguments& arguments, const SamplingOptions& sampling,
                 const ChatTemplate& chat_template, const Conversation& conversation) {
   const std::vector<int32_t> prompt = [&] {
     const std::shared_ptr<const Tokenizer> tokenizer = engine.load_tokenizer(arguments.text("model"));
-    return encode_rendered(*tokenizer, render(chat_template, conversation, tokenizer.get()));
+    return encode_rendered(*tokenizer, render_file(arguments, chat_template, conversation, *tokenizer));
   }();
   const int64_t needed =
       static_cast<int64_t>(prompt.size()) + std::max<int64_t>(1, arguments.integer("n-predict", 1024));
@@ -181,7 +196,7 @@ int chat(const Arguments& arguments) {
     const ChatTemplate chat_template = needed_template(engine, path);
     if (!arguments.on("render")) return answer_file(engine, arguments, sampling, chat_template, conversation);
     const std::shared_ptr<const Tokenizer> tokenizer = engine.load_tokenizer(path);
-    print(render(chat_template, conversation, tokenizer.get()));
+    print(render_file(arguments, chat_template, conversation, *tokenizer));
     return 0;
   }
   const ChatTemplate chat_template = needed_template(engine, path);

@@ -36,9 +36,10 @@ void entry(std::ostream& out, const std::string& left, const std::string& text) 
 }
 
 void option_entry(std::ostream& out, const OptionSpec& option) {
-  std::string left = option.letter ? std::string("-") + option.letter + ", --" : "    --";
+  std::string left = "    --";
+  if (option.letter) left = {'-', option.letter, ',', ' ', '-', '-'};
   left += option.name;
-  if (!option.argument.empty()) left += " " + std::string(option.argument);
+  if (!option.argument.empty()) left.append(" ").append(option.argument);
   std::string text(option.help);
   if (!option.refusal.empty()) {
     text.append(" (");

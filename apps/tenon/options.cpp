@@ -63,7 +63,8 @@ constexpr OptionSpec kOptions[] = {
     {"top-p", 0, Kind::kNumber, "X", kGenerating, "keep the likeliest tokens up to this probability (default 0.95)", 0,
      1},
     {"min-p", 0, Kind::kNumber, "X", kGenerating, "drop tokens below X times the likeliest (default 0.05)", 0, 1},
-    {"repeat-penalty", 0, Kind::kNumber, "X", kGenerating, "above 1: make seen tokens less likely (default 1)", 0, 1000},
+    {"repeat-penalty", 0, Kind::kNumber, "X", kGenerating, "above 1: make seen tokens less likely (default 1)", 0.001,
+     1000},
     {"presence-penalty", 0, Kind::kNumber, "X", kGenerating, "taken from the logits of seen tokens (default 0)", -1000,
      1000},
     {"frequency-penalty", 0, Kind::kNumber, "X", kGenerating,
@@ -76,7 +77,7 @@ constexpr OptionSpec kOptions[] = {
      "positions whose values are wanted, in the order given (default last)"},
     {"taps", 0, Kind::kText, "NAMES", verbs(Verb::kEval), "inner values to write, such as hidden", 0, 0, "", true},
     {"out", 0, Kind::kText, "F.safetensors", verbs(Verb::kEval), "the file to write"},
-    {"chunk", 0, Kind::kInteger, "N", verbs(Verb::kEval), "prefill chunk, a multiple of 64", 64, kMaxCount, "", false,
+    {"chunk", 0, Kind::kInteger, "N", verbs(Verb::kEval), "prefill chunk, a multiple of 64 (default 512)", 64, kMaxCount, "", false,
      "phase"},
     {"step", 0, Kind::kInteger, "W", verbs(Verb::kEval), "feed W tokens a step through the decode phase", 1, 15, "",
      false, "phase"},
@@ -91,7 +92,8 @@ constexpr OptionSpec kOptions[] = {
 
     // perplexity
     {"score", 0, Kind::kChoice, "half|all", verbs(Verb::kPerplexity),
-     "half: the second half of each window of CTX tokens (default); all: one context, every token but the first", 0, 0,
+     "half: the second half of each window of CTX tokens, 512 if not given (default); all: one context, every token but the "
+     "first", 0, 0,
      "half|all"},
 
     // tokenize
@@ -115,12 +117,12 @@ constexpr OptionSpec kOptions[] = {
      verbs(Verb::kRun, Verb::kPerplexity, Verb::kTokenize, Verb::kBench, Verb::kInspect, Verb::kPlugins), "print JSON"},
 
     // Common flags: every verb takes them, so that a script can pass them everywhere.
-    {"threads", 't', Kind::kInteger, "N", kEveryVerb, "worker threads (default: the machine's cores)", 1, 4096},
-    {"backend", 0, Kind::kText, "NAME|auto", kEveryVerb, "auto, cpu, reference or another backend (default auto)"},
+    {"threads", 't', Kind::kInteger, "N", kEveryVerb, "worker threads (default: the machine's cores)", 1, 1024},
+    {"backend", 0, Kind::kText, "NAME|auto", kEveryVerb, "auto, cpu, reference or another that `tenon plugins list` shows (default auto = cpu)"},
     {"precision", 0, Kind::kChoice, "exact|default|fast", kEveryVerb,
-     "exact: f32 activations and cache; default: quantized activations, f16 cache", 0, 0, "exact|default|fast"},
+     "exact: f32 activations and cache; default and fast: quantized activations, f16 cache", 0, 0, "exact|default|fast"},
     {"ctx-size", 'c', Kind::kInteger, "N", kEveryVerb,
-     "context in tokens (default: what is needed, 8192 or the model's)", 4, kMaxCount},
+     "context in tokens (default: 8192, or what the prompt needs, but at most what the model was trained for)", 4, kMaxCount},
     {"cache-type-k", 0, Kind::kText, "TYPE", kEveryVerb, "type of cached keys (default f16; f32 with exact)"},
     {"cache-type-v", 0, Kind::kText, "TYPE", kEveryVerb, "type of cached values (default f16; f32 with exact)"},
     {"prefer", 0, Kind::kText, "KERNELS", kEveryVerb, "kernel names or prefixes to take first", 0, 0, "", true},
@@ -128,7 +130,7 @@ constexpr OptionSpec kOptions[] = {
     {"plugin-path", 0, Kind::kText, "DIRS", kEveryVerb, "directories with plugins, searched first", 0, 0, "", true, "",
      "", "", true},
     {"device", 0, Kind::kText, "NAME", kEveryVerb, "device to run on", 0, 0, "", false, "",
-     "this build runs on the CPU and has no devices to choose from"},
+     "this build runs on a backend's first device"},
     {"tensor-parallel", 0, Kind::kInteger, "N", kEveryVerb, "ranks that share each layer", 1, 1024, "", false, "",
      "this build runs on one rank", "1"},
     {"manifest", 0, Kind::kText, "FILE", kEveryVerb, "named models", 0, 0, "", false, "",

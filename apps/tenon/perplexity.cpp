@@ -38,11 +38,11 @@ void score_context(Model& model, std::span<const int32_t> tokens, int64_t first,
 
 // llama.cpp's convention: windows of `window` tokens that begin with BOS where the model adds one; the second half of
 // each is scored; a short last window is dropped.
-Score score_windows(Model& model, std::vector<int32_t> tokens, int64_t window) {
+Score score_windows(Model& model, const std::string& path, std::vector<int32_t> tokens, int64_t window) {
   const Tokenizer& tokenizer = model.tokenizer();
   const int64_t n_windows = static_cast<int64_t>(tokens.size()) / window;
   if (n_windows == 0)
-    throw Error(ErrorKind::kUsage, "--file: the text has " + std::to_string(tokens.size()) +
+    throw Error(ErrorKind::kUsage, "--file " + path + ": the text has " + std::to_string(tokens.size()) +
                                        " tokens, but a window takes " + std::to_string(window) +
                                        "; give a smaller --ctx-size or --score all");
   const bool terminal = stderr_is_terminal();
@@ -68,7 +68,8 @@ Score score_windows(Model& model, std::vector<int32_t> tokens, int64_t window) {
 }  // namespace
 
 int perplexity(const Arguments& arguments) {
-  const std::string text = read_file(text_or_usage_error(arguments, "file"));
+  const std::string path = text_or_usage_error(arguments, "file");
+  const std::string text = read_file(path);
   const bool all = arguments.text("score", "half") == "all";
   const int64_t window = arguments.integer("ctx-size", kDefaultWindow);
   Engine engine(engine_options(arguments));
@@ -89,12 +90,12 @@ int perplexity(const Arguments& arguments) {
     const int64_t n_tokens = static_cast<int64_t>(tokens.size());
     if (n_tokens < 2)
       throw Error(ErrorKind::kUsage,
-                  "--file: the text has " + std::to_string(n_tokens) + " tokens, at least 2 are needed");
+                  "--file " + path + ": the text has " + std::to_string(n_tokens) + " tokens, at least 2 are needed");
     check_context(*model, arguments, n_tokens, "--score all");
     score_context(*model, tokens, 0, n_tokens - 2, score);
   } else {
     check_context(*model, arguments, window, "a window");
-    score = score_windows(*model, std::move(tokens), window);
+    score = score_windows(*model, path, std::move(tokens), window);
   }
   note(std::to_string(score.tokens) + " tokens scored in " + fixed(seconds_since(begin), 2) + " s");
 

@@ -6,6 +6,22 @@ namespace tenon::launcher {
 
 using nlohmann::ordered_json;
 
+namespace {
+
+constexpr int kMostDepth = 400;  // the engine's own limit; far below what the writer of JSON, which recurses, can take
+
+// Throws ordered_json::exception.
+ordered_json parse_json(const std::string& text) {
+  return ordered_json::parse(text, [](int depth, ordered_json::parse_event_t, ordered_json&) {
+    if (depth > kMostDepth)
+      throw ordered_json::other_error::create(501, "nested deeper than " + std::to_string(kMostDepth) + " levels",
+                                              nullptr);
+    return true;
+  });
+}
+
+}  // namespace
+
 std::optional<ChatTemplate> load_template(Engine& engine, const std::string& path) {
   const std::string source = engine.load_chat_template(path);
   if (source.empty()) return std::nullopt;
@@ -19,10 +35,20 @@ std::optional<ChatTemplate> load_template(Engine& engine, const std::string& pat
 std::string template_arguments(const Arguments& arguments) {
   const std::string text = arguments.text("template-args");
   if (text.empty()) return text;
-  const ordered_json value = ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!value.is_object())
+  ordered_json value;
+  try {
+    value = parse_json(text);
+  } catch (const ordered_json::exception&) {
+    value = nullptr;
+  }
+  if (!value.is_object()) {
+    constexpr size_t kShown = 60;
     throw Error(ErrorKind::kUsage,
-                "--template-args: expected a JSON object such as {\"enable_thinking\": false}, found '" + text + "'");
+                "--template-args: expected a JSON object such as {\"enable_thinking\": false}, found '" +
+                    (text.size() > kShown ? text.substr(0, kShown) + " …" : text) + "'");
+  }
+  if (value.contains("messages"))
+    throw Error(ErrorKind::kUsage, "--template-args: messages are the conversation itself, and cannot be given here");
   return text;
 }
 
@@ -30,7 +56,7 @@ Conversation read_conversation(const std::string& path, const std::string& more)
   const std::string text = read_file(path);
   ordered_json value;
   try {
-    value = ordered_json::parse(text);
+    value = parse_json(text);
   } catch (const ordered_json::exception& error) {
     throw Error(ErrorKind::kFile, path + ": no valid JSON: " + error.what());
   }
@@ -54,7 +80,7 @@ Conversation read_conversation(const std::string& path, const std::string& more)
       }
     }
   }
-  if (!more.empty()) variables.update(ordered_json::parse(more));
+  if (!more.empty()) variables.update(parse_json(more));
   if (!variables.empty()) conversation.variables = dump(variables);
   return conversation;
 }

@@ -73,10 +73,11 @@ class Render(Case):
         self.refused("--messages", "chat", "-m", MODEL, "--render")
         self.refused("contradict", "chat", "-m", MODEL, "--messages", self.file(QUESTION), "--system", "x")
         self.refused("--template-args", "chat", "-m", MODEL, "--messages", self.file(QUESTION), "--template-args", "[]")
+        self.refused("cannot be given here", "run", "-m", MODEL, "-p", "a", "--template-args", '{"messages": []}')
         self.refused("no valid JSON", "chat", "-m", MODEL, "--messages", self.file("{"), "--render", status=3)
         self.refused("messages", "chat", "-m", MODEL, "--messages", self.file({"a": 1}), "--render", status=3)
         self.refused("missing.json", "chat", "-m", MODEL, "--messages", self.folder / "missing.json", "--render", status=3)
-        self.refused("messages[0]", "chat", "-m", MODEL, "--messages", self.file([5]), "--render")
+        self.refused("messages.json: messages[0]", "chat", "-m", MODEL, "--messages", self.file([5]), "--render")
         self.refused("no chat template", "chat", "-m", self.without_template(), "--messages", self.file(QUESTION), "--render", status=3)
 
     def test_what_the_template_refuses_is_usage_and_a_broken_template_a_file_error(self):

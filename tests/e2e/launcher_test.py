@@ -62,11 +62,13 @@ class Usage(Case):
         self.assertIn("perplexity", self.tenon("--help"))
         self.assertIn("--top-p", self.tenon("run", "--help"))
         self.assertIn("TENON_TOP_P", self.tenon("help", "run"))
+        self.assertIn("TENON_TOP_P", self.tenon("run", "-vh"))
         self.assertRegex(self.tenon("--version"), r"^tenon \d+\.\d+\.\d+ ")
 
     def test_wrong_usage_is_status_2_and_names_the_flag(self):
         self.refused("Usage")
         self.refused("sing", "sing")
+        self.refused("extra", "help", "run", "extra")
         self.refused("--colour", "run", "--colour", "red")
         self.refused("--threads", "run", "-m", MODEL, "-p", "a", "-t", "many")
         self.refused("--prompt", "run", "-m", MODEL)
@@ -252,6 +254,9 @@ class Eval(Case):
         self.eval("--chunk", "64", "--step", "1", status=2)
         self.eval("--step", "16", status=2)
         self.eval(tokens="5,1024", status=2)
+        self.eval(tokens=",", status=2)
+        self.eval("--taps", "nonsense", status=2)
+        self.assertIn("there are hidden", self.errors)
         self.eval("-c", "8", status=4)
         self.assertEqual(list(self.folder.iterdir()), [])
         self.refused("--out", "eval", "-m", MODEL, "--tokens", "1", "--out", self.folder / "no" / "o", status=1)
@@ -289,7 +294,7 @@ class Perplexity(Case):
         text.write_text("short")
         self.refused("a window takes 512", "perplexity", "-m", MODEL, "-f", text)
         text.write_text("")
-        self.refused("at least 2", "perplexity", "-m", MODEL, "-f", text, "--score", "all")
+        self.refused("text.txt: the text has 1 tokens, at least 2", "perplexity", "-m", MODEL, "-f", text, "--score", "all")
 
 
 class Bench(Case):
@@ -335,6 +340,7 @@ class Reports(Case):
         self.assertIn("gguf", self.tenon("plugins", "info", "gguf"))
         self.refused("nobody", "plugins", "info", "nobody")
         self.refused("dance", "plugins", "dance")
+        self.refused("missing.so", "plugins", "test", self.folder / "missing.so", status=3)
 
 
 if __name__ == "__main__":

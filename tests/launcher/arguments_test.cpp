@@ -80,6 +80,8 @@ TEST(Arguments, RefusesValuesOfTheWrongKindOrRange) {
   EXPECT_TRUE(names(refusal(Verb::kPerplexity, {"--score", "quarter"}), "half|all"));
   EXPECT_TRUE(names(refusal(Verb::kEval, {"--step", "16"}), "1 to 15"));
   EXPECT_TRUE(names(refusal(Verb::kRun, {"--seed", "-1"}), "--seed"));
+  EXPECT_TRUE(names(refusal(Verb::kRun, {"--seed", "9007199254740993"}), "9007199254740992"));  // not as a double
+  EXPECT_TRUE(names(refusal(Verb::kRun, {"--repeat-penalty", "0"}), "--repeat-penalty: expected 0.001"));
 }
 
 TEST(Arguments, RefusesContradictions) {

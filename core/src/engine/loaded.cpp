@@ -135,7 +135,12 @@ void Loaded::pick_backend(plugin::PluginHost& plugins) {
   }
   uint32_t n = 0;
   const tenon_device* const* devices = nullptr;
-  plugin::check_status(backend->devices(backend->self, &n, &devices), "backend " + name);
+  try {
+    plugin::check_status(backend->devices(backend->self, &n, &devices), "backend " + name);
+  } catch (const Error& error) {
+    // Whatever the plugin says it is, such as a driver that is not supported: it is no fault of the model's file.
+    throw Error(error.kind() == ErrorKind::kFile ? ErrorKind::kRuntime : error.kind(), error.what());
+  }
   if (!n) throw Error(ErrorKind::kRuntime, fmt::format("backend {} has no device", name));
   device_ = std::make_unique<program::Device>(backend, devices[0]);
   plugins.open_kernels(name);

@@ -26,13 +26,13 @@ std::string read_text(const fs::path& path) {
 Subject find_subject(const std::string& path) {
   std::error_code error;
   const fs::path given = fs::canonical(path, error);
-  if (error) throw Error(ErrorKind::kUsage, path + ": " + error.message());
+  if (error) throw Error(ErrorKind::kFile, "plugin '" + path + "': " + error.message());
   Subject out;
   const std::string suffix(plugin::kManifestSuffix);
   const bool is_manifest = given.string().ends_with(suffix);
   const fs::path manifest = is_manifest ? given : fs::path(given.string() + suffix);
   if (!fs::is_regular_file(manifest, error))
-    throw Error(ErrorKind::kUsage,
+    throw Error(ErrorKind::kFile,
                 path + ": no manifest " + manifest.filename().string() + " beside it; tenon_add_plugin() writes one");
   out.manifest_path = manifest.string(), out.directory = manifest.parent_path().string();
   try {
