@@ -126,7 +126,8 @@ int bench(const Arguments& arguments) {
     table += table_row("decode " + std::to_string(n_steps), decode,
                        size_text(info.decode_weight_bytes) + " a token, " + fixed(bytes_per_second / 1e9, 2) +
                            " GB/s, " + fixed(info.decode_launches_per_layer, 1) + " launches and " +
-                           fixed(info.decode_barriers_per_layer, 1) + " barriers a layer, " + (info.captured ? "captured" : "not captured"));
+                           fixed(info.decode_barriers_per_layer, 1) + " barriers a layer, " +
+                           (info.captured ? "captured" : "not captured"));
   print(table);
   return 0;
 }

@@ -24,8 +24,8 @@ constexpr VerbSpec kVerbs[] = {
      "", ""},
     {Verb::kInspect, "inspect", "MODEL [--json] [--tensors | --plan | --kernels | --graph]",
      "check a model file and report what is in it", 0, 1, "MODEL", ""},
-    {Verb::kPlugins, "plugins", "list | verify | info NAME | test LIBRARY [--json]", "what plugins there are, and whether one keeps its duties",
-     1, 2, "list, verify, info NAME or test LIBRARY", ""},
+    {Verb::kPlugins, "plugins", "list | verify | info NAME | test LIBRARY [--json]",
+     "what plugins there are, and whether one keeps its duties", 1, 2, "list, verify, info NAME or test LIBRARY", ""},
     {Verb::kChat, "chat", "-m MODEL [--system TEXT] [--messages FILE [--render]] [flags]", "talk to a model", 0, 0, "",
      ""},
     {Verb::kServe, "serve", "-m MODEL", "answer over HTTP", 0, 0, "", "the server is not part of this build"},
@@ -34,11 +34,12 @@ constexpr VerbSpec kVerbs[] = {
 constexpr OptionSpec kOptions[] = {
     // What to work on.
     {"model", 'm', Kind::kText, "MODEL", kEveryVerb & ~bit(Verb::kPlugins), "the model file"},
-    {"model", 'm', Kind::kText, "MODEL", verbs(Verb::kPlugins), "test: a model that an architecture is to build and run"},
+    {"model", 'm', Kind::kText, "MODEL", verbs(Verb::kPlugins),
+     "test: a model that an architecture is to build and run"},
     {"files", 0, Kind::kText, "DIR", verbs(Verb::kPlugins), "test: a directory of valid files of a format"},
     {"only", 0, Kind::kText, "TEXT", verbs(Verb::kPlugins), "test: the checks whose names contain TEXT"},
-    {"prompt", 'p', Kind::kText, "TEXT", verbs(Verb::kRun), "the question, or with --raw the text to complete", 0, 0, "",
-     false, "input"},
+    {"prompt", 'p', Kind::kText, "TEXT", verbs(Verb::kRun), "the question, or with --raw the text to complete", 0, 0,
+     "", false, "input"},
     {"tokens", 0, Kind::kText, "IDS|@FILE", verbs(Verb::kRun), "token ids to complete, instead of a text", 0, 0, "",
      false, "input"},
     {"tokens", 0, Kind::kText, "IDS|@FILE", verbs(Verb::kEval), "the token ids, as 1,2,3 or in a file"},
@@ -51,8 +52,8 @@ constexpr OptionSpec kOptions[] = {
     {"system", 0, Kind::kText, "TEXT", verbs(Verb::kChat), "a system message before the conversation", 0, 0, "", false,
      "conversation"},
     {"messages", 0, Kind::kText, "FILE", verbs(Verb::kChat),
-     "answer the conversation in FILE: a JSON list of messages, or an object with messages, tools and variables", 0, 0, "",
-     false, "conversation"},
+     "answer the conversation in FILE: a JSON list of messages, or an object with messages, tools and variables", 0, 0,
+     "", false, "conversation"},
     {"render", 0, Kind::kSwitch, "", verbs(Verb::kChat), "only print the prompt that --messages gives"},
     {"template-args", 0, Kind::kText, "JSON", kGenerating,
      "variables for the chat template, such as {\"enable_thinking\": false}"},
@@ -77,8 +78,8 @@ constexpr OptionSpec kOptions[] = {
      "positions whose values are wanted, in the order given (default last)"},
     {"taps", 0, Kind::kText, "NAMES", verbs(Verb::kEval), "inner values to write, such as hidden", 0, 0, "", true},
     {"out", 0, Kind::kText, "F.safetensors", verbs(Verb::kEval), "the file to write"},
-    {"chunk", 0, Kind::kInteger, "N", verbs(Verb::kEval), "prefill chunk, a multiple of 64 (default 512)", 64, kMaxCount, "", false,
-     "phase"},
+    {"chunk", 0, Kind::kInteger, "N", verbs(Verb::kEval), "prefill chunk, a multiple of 64 (default 512)", 64,
+     kMaxCount, "", false, "phase"},
     {"step", 0, Kind::kInteger, "W", verbs(Verb::kEval), "feed W tokens a step through the decode phase", 1, 15, "",
      false, "phase"},
     {"copies", 0, Kind::kInteger, "S", verbs(Verb::kEval), "compute S equal sequences in one batch and compare them", 1,
@@ -92,9 +93,9 @@ constexpr OptionSpec kOptions[] = {
 
     // perplexity
     {"score", 0, Kind::kChoice, "half|all", verbs(Verb::kPerplexity),
-     "half: the second half of each window of CTX tokens, 512 if not given (default); all: one context, every token but the "
-     "first", 0, 0,
-     "half|all"},
+     "half: the second half of each window of CTX tokens, 512 if not given (default); all: one context, every token "
+     "but the first",
+     0, 0, "half|all"},
 
     // tokenize
     {"no-bos", 0, Kind::kSwitch, "", verbs(Verb::kTokenize), "no beginning-of-text token"},
@@ -118,11 +119,14 @@ constexpr OptionSpec kOptions[] = {
 
     // Common flags: every verb takes them, so that a script can pass them everywhere.
     {"threads", 't', Kind::kInteger, "N", kEveryVerb, "worker threads (default: the machine's cores)", 1, 1024},
-    {"backend", 0, Kind::kText, "NAME|auto", kEveryVerb, "auto, cpu, reference or another that `tenon plugins list` shows (default auto = cpu)"},
+    {"backend", 0, Kind::kText, "NAME|auto", kEveryVerb,
+     "auto, cpu, reference or another that `tenon plugins list` shows (default auto = cpu)"},
     {"precision", 0, Kind::kChoice, "exact|default|fast", kEveryVerb,
-     "exact: f32 activations and cache; default and fast: quantized activations, f16 cache", 0, 0, "exact|default|fast"},
+     "exact: f32 activations and cache; default and fast: quantized activations, f16 cache", 0, 0,
+     "exact|default|fast"},
     {"ctx-size", 'c', Kind::kInteger, "N", kEveryVerb,
-     "context in tokens (default: 8192, or what the prompt needs, but at most what the model was trained for)", 4, kMaxCount},
+     "context in tokens (default: 8192, or what the prompt needs, but at most what the model was trained for)", 4,
+     kMaxCount},
     {"cache-type-k", 0, Kind::kText, "TYPE", kEveryVerb, "type of cached keys (default f16; f32 with exact)"},
     {"cache-type-v", 0, Kind::kText, "TYPE", kEveryVerb, "type of cached values (default f16; f32 with exact)"},
     {"prefer", 0, Kind::kText, "KERNELS", kEveryVerb, "kernel names or prefixes to take first", 0, 0, "", true},

@@ -294,7 +294,8 @@ class Perplexity(Case):
         text.write_text("short")
         self.refused("a window takes 512", "perplexity", "-m", MODEL, "-f", text)
         text.write_text("")
-        self.refused("text.txt: the text has 1 tokens, at least 2", "perplexity", "-m", MODEL, "-f", text, "--score", "all")
+        self.refused("text.txt: the text has 1 tokens, at least 2", "perplexity", "-m", MODEL, "-f", text, "--score",
+                     "all")
 
 
 class Bench(Case):

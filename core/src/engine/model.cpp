@@ -102,7 +102,8 @@ std::vector<std::string> Model::Impl::tap_names(const std::vector<std::string>& 
     if (out.size() > before) continue;
     std::set<std::string> known;  // hidden for hidden.0, hidden.1 …
     for (const auto& [tap, value] : loaded->graph().taps) known.insert(tap.substr(0, tap.rfind('.')));
-    throw Error(ErrorKind::kUsage, fmt::format("this model has no tap \"{}\"; there are {}", name, fmt::join(known, ", ")));
+    throw Error(ErrorKind::kUsage,
+                fmt::format("this model has no tap \"{}\"; there are {}", name, fmt::join(known, ", ")));
   }
   return out;
 }
