@@ -235,7 +235,7 @@ enum {
   TENON_OP_EXPERT_FFN = 20,     /* x, ids, weights; bank -> y */
   TENON_OP_FOLD_SLOTS = 21,     /* slots, weights -> y */
   TENON_OP_SELECT_ROWS = 22,    /* x -> the rows that step.out_row names */
-  TENON_OP_LOGITS_TAIL = 23,    /* logits; never? -> logits: cap, then mask (core only) */
+  TENON_OP_LOGITS_TAIL = 23,    /* logits; never? -> logits: cap (a tenon_scale_attr), then mask (core only) */
   TENON_OP_SAMPLE = 24,         /* logits -> token (core only) */
   TENON_OP_ADVANCE = 25,        /* writes the step record (core only) */
   TENON_OP_COPY = 26,
@@ -279,7 +279,7 @@ typedef struct tenon_gate_attr {
 } tenon_gate_attr;
 typedef struct tenon_scale_attr {
   uint32_t struct_size;
-  float factor; /* SCALE: the factor; SOFTCAP: the cap */
+  float factor; /* SCALE: the factor; SOFTCAP: the cap; LOGITS_TAIL: the cap, 0 = none */
 } tenon_scale_attr;
 enum { TENON_ROPE_HALF = 0, TENON_ROPE_ADJACENT = 1 };
 typedef struct tenon_rope_attr {
@@ -492,7 +492,7 @@ typedef struct tenon_exec {
   uint32_t struct_size, flags; /* TENON_OFFER_PDL: both stream neighbours are PDL kernels */
   tenon_addr workspace;        /* shared by the launch; contents undefined on entry */
   void* scratch;               /* of this worker, 64-byte aligned; contents undefined on entry */
-  void* stream;                /* null on a CPU */
+  void* stream;                /* as the backend's native() gives it; null on a CPU */
   uint32_t worker, n_workers;  /* CPU: every worker calls launch() with its index */
   void* team;
   void* counter; /* of this launch, for claim() */
@@ -616,7 +616,7 @@ typedef struct tenon_store_decl {
 
 enum { TENON_INPUT_TOKENS = 1, TENON_INPUT_HIDDEN = 2, TENON_INPUT_OVERLAY = 3 };
 
-/* The host's table for build(); valid during that call, on its thread. Ids are ≥ 0; a negative one is an error whose text
+/* The host's table for build(); valid during that call, on its thread. Ids are ≥ 0; a negative one is -tenon_status, whose text
  * is in the host's slot, and every later call with it fails as well. */
 typedef struct tenon_builder {
   uint32_t struct_size, abi_minor;
@@ -642,7 +642,7 @@ enum {
   TENON_TRANSFORM_NONE = 0,
   TENON_TRANSFORM_STACK_EXPERTS = 1, /* `{e}` in the source numbers the experts */
   TENON_TRANSFORM_JOIN_ROWS = 2,     /* source: several names, separated by spaces */
-  TENON_TRANSFORM_SLICE_ROWS = 3,    /* of every group of `b` rows take [a, b)… see docs/abi.md */
+  TENON_TRANSFORM_SLICE_ROWS = 3,    /* rows a … b - 1 of a tensor of `axis` rows, or of each expert's */
   TENON_TRANSFORM_TRANSPOSE = 4,
   TENON_TRANSFORM_RESHAPE = 5,       /* to a rows, b cols */
   TENON_TRANSFORM_ADD_ONE = 6,
