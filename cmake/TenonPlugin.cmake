@@ -33,6 +33,18 @@ foreach(part MAJOR MINOR)
 endforeach()
 unset(line)
 
+# Joining objects needs the GNU binutils; with another compiler CMake may have found its own tools.
+foreach(tool LINKER:ld.bfd NM:nm OBJCOPY:objcopy READELF:readelf)
+  string(REGEX MATCH "^([A-Z]+):(.*)$" matched ${tool})
+  set(TENON_${CMAKE_MATCH_1} ${CMAKE_${CMAKE_MATCH_1}})
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    find_program(TENON_GNU_${CMAKE_MATCH_1} NAMES ${CMAKE_MATCH_2} REQUIRED)
+    set(TENON_${CMAKE_MATCH_1} ${TENON_GNU_${CMAKE_MATCH_1}})
+  endif()
+endforeach()
+unset(tool)
+unset(matched)
+
 # tenon_add_isa_variants(TARGET SOURCES … [LIBRARIES …]): each source is compiled for every instruction set with TENON_ISA
 # set to its name (portable, avx2, avx512), which the source uses as a namespace; TENON_ISA_<name> is 1 as well. No global
 # -march: the choice happens at run time. The objects of a set are joined into <target>_<isa>.isa.o, whose inline functions
@@ -62,8 +74,8 @@ function(tenon_add_isa_variants target)
     set(joined ${CMAKE_CURRENT_BINARY_DIR}/${object}.isa.o)
     set(script ${CMAKE_CURRENT_FUNCTION_LIST_DIR}/TenonIsaObject.cmake)
     add_custom_command(OUTPUT ${joined}
-      COMMAND ${CMAKE_COMMAND} -DLINKER=${CMAKE_LINKER} -DNM=${CMAKE_NM} -DOBJCOPY=${CMAKE_OBJCOPY}
-              -DREADELF=${CMAKE_READELF} -DSANITIZED=${sanitized} "-DOBJECTS=$<TARGET_OBJECTS:${object}>"
+      COMMAND ${CMAKE_COMMAND} -DLINKER=${TENON_LINKER} -DNM=${TENON_NM} -DOBJCOPY=${TENON_OBJCOPY}
+              -DREADELF=${TENON_READELF} -DSANITIZED=${sanitized} "-DOBJECTS=$<TARGET_OBJECTS:${object}>"
               -DOUTPUT=${joined} -P ${script}
       DEPENDS $<TARGET_OBJECTS:${object}> ${script}
       COMMENT "Joining the ${isa} objects of ${target}" VERBATIM)
