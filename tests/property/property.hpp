@@ -26,8 +26,8 @@ struct Case {
 };
 std::ostream& operator<<(std::ostream& out, const Case& c);
 
-// The models of tests/data, and those of TENON_TEST_MODELS, on every backend of this machine's own. The far device,
-// whose matter is where and when work is done, has them at exact precision only.
+// The models of tests/data, and those of TENON_TEST_MODELS, on every backend of this machine's own; the far device
+// has a few, at exact precision.
 std::vector<Case> all_cases();
 // The same without the reference at default precision, which differs from exact in the rounding of K/V only.
 std::vector<Case> most_cases();
