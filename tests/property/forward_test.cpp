@@ -121,7 +121,8 @@ TEST_P(ForwardTest, TheExpertsOfARowCanBeTapped) {
       GTEST_SKIP() << error.what();
     }
   }
-  ASSERT_EQ(tapped[0].size(), 4u);
+  const size_t with_experts = model->info().architecture == "step35" ? 3 : 4;  // its first two layers are dense
+  ASSERT_EQ(tapped[0].size(), with_experts);
   for (const auto& [name, ids] : tapped[0]) {
     EXPECT_TRUE(same(tapped[1].at(name), ids)) << name;
     ASSERT_EQ(ids.size(), 80u * 2) << name;
