@@ -29,8 +29,8 @@ std::unique_ptr<GgufFile> parse(const tenon_file* file) {
 constexpr uint32_t kNvfp4 = 40;  // its number in files
 constexpr std::string_view kWeight = ".weight", kFactor = ".scale";
 
-// Companions of NVFP4 tensors, X.scale and X.input_scale beside X.weight: the factor of all its values, and one for 4-bit
-// activations, which nobody here uses.
+// Companions of NVFP4 tensors, X.scale and X.input_scale beside X.weight: the factor of all its values, and one for
+// 4-bit activations, which nobody here uses.
 using Places = std::unordered_map<std::string_view, Source::Place>;
 bool is_nvfp4(const Source::Place& place) { return place.info->dtype == tensor_type(kNvfp4)->dtype; }
 
@@ -45,7 +45,8 @@ bool is_companion(std::string_view name, const Places& all) {
 
 std::optional<Source::Place> factor_of(const TensorInfo& info, const Places& all) {
   if (!is_nvfp4({0, &info}) || !info.name.ends_with(kWeight)) return std::nullopt;
-  const auto found = all.find(std::string(info.name.substr(0, info.name.size() - kWeight.size())) + std::string(kFactor));
+  const auto found =
+      all.find(std::string(info.name.substr(0, info.name.size() - kWeight.size())) + std::string(kFactor));
   return found == all.end() ? std::nullopt : std::optional(found->second);
 }
 
@@ -143,8 +144,9 @@ void Source::list_tensor(const Place& place, const std::unordered_map<std::strin
     const TensorInfo& scale = *factor->info;
     const int64_t n = scale.dim[0], n_expert = info.n_dim > 2 ? info.dim[2] : 1;
     if (scale.dtype != TENON_DTYPE_F32 || scale.n_dim != 1 || (n != 1 && n != n_expert)) {
-      fail_at(files_[factor->part]->name(), "tensor " + quoted(scale.name), scale.info_offset,
-              sdk::text("expected f32 factors of %s, one or %lld of them", quoted(info.name).c_str(), (long long)n_expert));
+      fail_at(
+          files_[factor->part]->name(), "tensor " + quoted(scale.name), scale.info_offset,
+          sdk::text("expected f32 factors of %s, one or %lld of them", quoted(info.name).c_str(), (long long)n_expert));
     }
     tensor.n_plane = 2;
     add_plane(TENON_PLANE_MACRO, *factor);

@@ -1,5 +1,5 @@
-// qwen35.hpp: Qwen 3.5 / 3.6 / 3.8 text decoders, dense and with experts. Three Gated DeltaNet layers, then one with gated
-// attention. Qwen3-Next is their elder: it differs in the order of heads and in one weight.
+// qwen35.hpp: Qwen 3.5 / 3.6 / 3.8 text decoders, dense and with experts. Three Gated DeltaNet layers, then one with
+// gated attention. Qwen3-Next is their elder: it differs in the order of heads and in one weight.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Params {
   int64_t conv_taps = 0;
   bool joint_beta_alpha = false;
   std::optional<sdk::MixtureOfExperts> experts;  // none: dense
-  std::vector<int32_t> never;  // rows of the head that stand for no text
+  std::vector<int32_t> never;                    // rows of the head that stand for no text
 };
 
 // Throws sdk::Error (CORRUPT, UNSUPPORTED) naming the key.

@@ -54,7 +54,8 @@ bool Qwen35::names(sdk::NameRules& r) const {
   if (r.scheme() == "gguf") {
     for (int64_t i = 0; i < p_.n_draft; ++i)
       r.unused(sdk::Weights::block_prefix(static_cast<int64_t>(p_.recurrent.size()) + i));
-    if (p_.experts && r.has("blk.0.ffn_gate_up_exps.weight")) fused_experts(r, "blk.{i}.ffn_gate_up_exps.weight", *p_.experts);
+    if (p_.experts && r.has("blk.0.ffn_gate_up_exps.weight"))
+      fused_experts(r, "blk.{i}.ffn_gate_up_exps.weight", *p_.experts);
     return true;
   }
   if (r.scheme() != "hf" || p_.joint_beta_alpha) return false;

@@ -201,8 +201,7 @@ TEST_F(Qwen35Moe, RefusesBadNumbersByKey) {
   meta.tensors["blk.2.ffn_down_exps.weight"] = {96, 256, 7};
   EXPECT_EQ(refusal(), "tensor blk.2.ffn_down_exps.weight: shape [96, 256, 7], but qwen35moe expects [96, 256, 8]");
   meta.tensors.erase("blk.2.ffn_down_exps.weight");
-  EXPECT_EQ(refusal(),
-            "tensor blk.2.ffn_down_exps.weight: missing, but qwen35moe expects it with shape [96, 256, 8]");
+  EXPECT_EQ(refusal(), "tensor blk.2.ffn_down_exps.weight: missing, but qwen35moe expects it with shape [96, 256, 8]");
 }
 
 }  // namespace

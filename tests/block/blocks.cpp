@@ -9,8 +9,9 @@ namespace {
 // Where a block's f16 fields are.
 const std::vector<int>& half_fields(const std::string& dtype) {
   static const std::map<std::string, std::vector<int>> fields = {
-      {"q4_0", {0}},      {"q4_1", {0, 2}}, {"q5_0", {0}},    {"q5_1", {0, 2}}, {"q8_0", {0}},   {"iq4_nl", {0}},
-      {"q2_k", {80, 82}}, {"q3_k", {108}},  {"q4_k", {0, 2}}, {"q5_k", {0, 2}}, {"q6_k", {208}}, {"iq4_xs", {0}}};
+      {"q4_0", {0}},   {"q4_1", {0, 2}},   {"q5_0", {0}},   {"q5_1", {0, 2}}, {"q8_0", {0}},
+      {"iq4_nl", {0}}, {"q2_k", {80, 82}}, {"q3_k", {108}}, {"q4_k", {0, 2}}, {"q5_k", {0, 2}},
+      {"q6_k", {208}}, {"iq4_xs", {0}},    {"mxfp4", {}}};
   return fields.at(dtype);
 }
 
@@ -24,8 +25,8 @@ testing::Kit& kit() {
 }
 
 const std::vector<std::string>& dtypes() {
-  static const std::vector<std::string> names = {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "iq4_nl",
-                                                 "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs"};
+  static const std::vector<std::string> names = {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0",   "iq4_nl", "q2_k",
+                                                 "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "mxfp4"};
   return names;
 }
 
@@ -55,6 +56,10 @@ Weight random_weight(const std::string& dtype, int64_t rows, int64_t cols, Rando
       const uint16_t half = testing::to_f16(value);
       std::memcpy(&bytes[b * block + static_cast<size_t>(field)], &half, sizeof half);
     }
+    // A byte is the exponent of mxfp4's scale.
+    static constexpr uint8_t kExponents[] = {0, 1, 2, 60, 120, 127, 144, 125};
+    if (dtype == "mxfp4")
+      bytes[b * block] = scales == Scales::kUsual ? uint8_t(119 + random.below(3)) : kExponents[random.below(8)];
   }
   return Weight::raw(dtype, rows, cols, bytes.data(), bytes.size());
 }

@@ -121,12 +121,13 @@ TEST_P(LinearTest, KeepsAFaultInItsRowAndItsColumn) {
   const RunResult clean = testing::run_op(kernel(), linear_case({w}, 18, x, TENON_PHASE_PREFILL));
   x[7 * 512 + 100] = std::numeric_limits<float>::quiet_NaN();
   x[13 * 512 + 300] = std::numeric_limits<float>::infinity();
-  set_scale(w, 17, 1, 0x7e00);  // NaN
+  const bool has_nan = dtype() != "mxfp4";  // whose scales are all numbers
+  if (has_nan) set_scale(w, 17, 1, 0x7e00);
   const RunResult got = testing::run_op(kernel(), linear_case({w}, 18, x, TENON_PHASE_PREFILL));
   for (size_t r = 0; r < 18; ++r) {
     for (size_t n = 0; n < 20; ++n) {
       const float value = got.out[0][r * 20 + n];
-      if (r == 7 || r == 13 || n == 17) {
+      if (r == 7 || r == 13 || (has_nan && n == 17)) {
         EXPECT_TRUE(std::isnan(value)) << r << " " << n;
       } else {
         EXPECT_EQ(value, clean.out[0][r * 20 + n]) << r << " " << n;

@@ -56,7 +56,8 @@ class ExpertsTest : public ::testing::Test {
     registry_ = kernels_.registry();
     weights_ = std::make_unique<program::WeightSet>(graph, *names_, registry_, device_.device());
     const graph::Node& node = expert_node(graph);
-    for (size_t i = 0; i < 3; ++i) weights_->request(node.weight[i], layouts[i], {&packer_.table, &packed_, uint32_t(i)});
+    for (size_t i = 0; i < 3; ++i)
+      weights_->request(node.weight[i], layouts[i], {&packer_.table, &packed_, uint32_t(i)});
     weights_->pack(1, {}, {});
     const tenon_bank* bank = weights_->bank(node.weight, layouts);
     EXPECT_EQ(bank->n_expert, uint32_t(kExperts));

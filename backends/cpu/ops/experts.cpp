@@ -1,9 +1,10 @@
 // Mixtures of experts: expert_ffn for float weights in a packed form and for any dtype through its decoder; fold_slots.
+#include "experts.hpp"
+
 #include <algorithm>
 #include <cstring>
 #include <tenon/sdk/experts.hpp>
 
-#include "experts.hpp"
 #include "ops.hpp"
 
 namespace tenon::cpu {
@@ -26,7 +27,8 @@ class ExpertFfn final : public sdk::Kernel {
   ExpertFfn(OpFunction run, bool decodes) : run_(run), decodes_(decodes) {}
 
   sdk::Offer accept(const sdk::Node& node, const sdk::Device&) const override {
-    if (node.weights().size() != 3 || node.in().size() != 3) return sdk::refuse("takes x, ids, weights and three stacks");
+    if (node.weights().size() != 3 || node.in().size() != 3)
+      return sdk::refuse("takes x, ids, weights and three stacks");
     const auto& attr = node.attr<tenon_expert_ffn_attr>();
     if (attr.activation > TENON_ACT_SWIGLU_OAI) return sdk::refuse("activation %u", attr.activation);
     if (node.in()[0].groups > 1 || node.out()[0].groups > 1) return sdk::refuse("reads and writes whole rows");
@@ -37,7 +39,8 @@ class ExpertFfn final : public sdk::Kernel {
     double bytes = 0;
     for (int i = 0; i < 3; ++i) {
       if (w[i].parts > 1) return sdk::refuse("folds K in one piece, not in %u parts", w[i].parts);
-      if (w[i].n_expert < 1 || w[i].n_expert != w[0].n_expert) return sdk::refuse("reads stacks of equally many experts");
+      if (w[i].n_expert < 1 || w[i].n_expert != w[0].n_expert)
+        return sdk::refuse("reads stacks of equally many experts");
       const tenon_dtype* record = record_of(w[i].dtype);
       if (decodes_ && (!record || !record->decode)) return sdk::refuse("dtype %u has no decoder", w[i].dtype);
       if (!decodes_ && !is_float(w[i].dtype))

@@ -2,7 +2,8 @@
 //
 //   1. Groups of slots by expert, made by every worker for itself.
 //   2. Hidden rows: each worker takes a share of the hidden columns of all groups, blocks of 16.
-//   3. Behind a barrier, each worker takes a share of the output columns, a few blocks at a time: all groups' slots, then
+//   3. Behind a barrier, each worker takes a share of the output columns, a few blocks at a time: all groups' slots,
+//   then
 //      their sum in slot order.
 #pragma once
 
@@ -12,7 +13,7 @@
 
 namespace tenon::cpu {
 
-constexpr int64_t kExpertRows = 96;  // rows of a group that are gathered and multiplied together
+constexpr int64_t kExpertRows = 96;   // rows of a group that are gathered and multiplied together
 constexpr int64_t kExpertBlocks = 8;  // blocks of 16 hidden columns together
 
 // Blocks of output columns together: few where many slots' columns would leave the second-level cache.

@@ -41,7 +41,8 @@ void multiply_packed(Experts&, int, const tenon_weight& w, uint32_t dtype, const
   }
 }
 
-// The same for a matrix in its file's layout. After a failure the worker goes on: the others wait for it at the barrier.
+// The same for a matrix in its file's layout. After a failure the worker goes on: the others wait for it at the
+// barrier.
 void multiply_decoded(Experts& e, int which, const tenon_weight& w, uint32_t, const tenon_view& x, int64_t rows,
                       int64_t block, int64_t blocks, float* y, int64_t y_row) {
   float* panel = e.part(e.at.panel);
@@ -92,8 +93,7 @@ void hidden_blocks(Experts& e, const sdk::ExpertGroup& group, int64_t first, int
       times(up, n, wide, sdk::expert_factor(e.args->weight[1], 1, group.expert));
       const int64_t cols = smaller(wide, e.hidden - b * kLanes);
       const tenon_view in[2] = {plain_view(gate, n, cols, wide), plain_view(up, n, cols, wide)};
-      const tenon_view out =
-          plain_view(hidden + (group.begin + r) * hidden_row + b * kLanes, n, cols, hidden_row);
+      const tenon_view out = plain_view(hidden + (group.begin + r) * hidden_row + b * kLanes, n, cols, hidden_row);
       tenon_args one = {};
       one.struct_size = sizeof one, one.n_in = 2, one.n_out = 1, one.rows = uint32_t(n), one.in = in, one.out = &out;
       glu(&act, &one, nullptr);
@@ -114,7 +114,8 @@ void fold(const Experts& e, const float* slots, int64_t wide, int64_t c, int64_t
         continue;
       }
       F sum = zero();
-      for (int64_t s = 0; s < e.top_k; ++s) sum = fma(splat(*f32_at(&share, r, s)), load(slots + place[s] * wide + i), sum);
+      for (int64_t s = 0; s < e.top_k; ++s)
+        sum = fma(splat(*f32_at(&share, r, s)), load(slots + place[s] * wide + i), sum);
       store_first(f32_at(&y, r, c + i), sum, lanes);
     }
   }

@@ -16,14 +16,15 @@ namespace tenon::block::TENON_ISA {
 struct alignas(16) ByteTable {
   uint8_t at[16];
 };
-static constexpr ByteTable make_iq4_bytes() {
+static constexpr ByteTable make_bytes(const int8_t (&values)[16], int offset) {
   ByteTable table{};
-  for (int i = 0; i < 16; ++i) table.at[i] = static_cast<uint8_t>(kIq4Values[i] + 128);
+  for (int i = 0; i < 16; ++i) table.at[i] = static_cast<uint8_t>(values[i] + offset);
   return table;
 }
-static constexpr ByteTable kIq4Bytes = make_iq4_bytes();
+static constexpr ByteTable kIq4Bytes = make_bytes(kIq4Values, info(Type::kIq4Nl).offset);
+static constexpr ByteTable kE2m1Bytes = make_bytes(kE2m1Values, info(Type::kMxfp4).offset);
 
-// Quad q of the block of codes at `block` (plus 4 × the first lane): code, or table value + 128, of four columns a
+// Quad q of the block of codes at `block` (plus 4 × the first lane): code, or table value + offset, of four columns a
 // lane.
 template <Type type, int q>
 TENON_INLINE Bytes quad(const uint8_t* block) {
@@ -33,7 +34,8 @@ TENON_INLINE Bytes quad(const uint8_t* block) {
   constexpr int kVector = kLow == 4 ? q % 4 : q / 4;
   constexpr int kShift = kLow == 4 ? q / 4 * 4 : q % 4 * 2;
   const Bytes low = masked(shifted<kShift>(load_bytes(block + kVector * 64)), (1 << kLow) - 1);
-  if constexpr (kInfo.table) return lookup(kIq4Bytes.at, low);
+  if constexpr (kInfo.table == Table::kIq4) return lookup(kIq4Bytes.at, low);
+  if constexpr (kInfo.table == Table::kE2m1) return lookup(kE2m1Bytes.at, low);
   if constexpr (kHigh == 0) return low;
   constexpr int kHighVector = kHigh == 1 ? 0 : q / 4;
   constexpr int kFrom = kHigh == 1 ? q : q % 4 * 2;
@@ -42,7 +44,11 @@ TENON_INLINE Bytes quad(const uint8_t* block) {
 }
 
 // Bits of a quad's bytes, for dot().
-static constexpr int quad_bits(Type type) { return info(type).table ? 8 : info(type).low_bits + info(type).high_bits; }
+static constexpr int quad_bits(Type type) {
+  if (info(type).table == Table::kIq4) return 8;
+  if (info(type).table == Table::kE2m1) return 5;
+  return info(type).low_bits + info(type).high_bits;
+}
 // What quad() is too large by, as far as dot() does not see to it.
 static constexpr int dot_offset(Type type) { return quad_bits(type) == 8 && kSignedDot8 ? 0 : info(type).offset; }
 
@@ -54,6 +60,10 @@ template <Type type>
 TENON_INLINE GroupScales group_scales(const uint8_t* unit, int lane, int group) {
   constexpr int kGroups = 256 / kTypeInfo[static_cast<int>(type)].group;
   constexpr ScaleKind kKind = kTypeInfo[static_cast<int>(type)].scales;
+  if constexpr (kKind == ScaleKind::kBrain) {
+    const Floats d = load_brains(unit + lane * 2);
+    return {d, d};
+  }
   const Floats d = load_halves(unit + lane * 2);
   if constexpr (kKind == ScaleKind::kHalf) return {d, d};
   if constexpr (kKind == ScaleKind::kHalfMin) return {d, load_halves(unit + 32 + lane * 2)};

@@ -44,7 +44,9 @@ Layout layout_of(const InstructionSet& set, const Plan& plan, const tenon_weight
     out.end += TENON_ALIGN64(bytes);
     return at;
   };
-  const auto chunk = [&](int64_t k) { return set.scratch_bytes(k, slots < chunk_rows_for(k) ? slots : chunk_rows_for(k)); };
+  const auto chunk = [&](int64_t k) {
+    return set.scratch_bytes(k, slots < chunk_rows_for(k) ? slots : chunk_rows_for(k));
+  };
   out.row_of = take(slots * 4);
   out.product = take(chunk(width) > chunk(hidden) ? chunk(width) : chunk(hidden));
   out.gate = take(kHiddenRows * hidden * 4);
@@ -161,7 +163,8 @@ class Run {
     }
     const tenon_view &share = args_.in(2), &out = args_.out(0);
     FoldJob sums = {};
-    sums.slots = slots, sums.place = groups_.place, sums.wide = wide, sums.rows = args_.rows(), sums.top_k = plan_.attr.top_k;
+    sums.slots = slots, sums.place = groups_.place, sums.wide = wide, sums.rows = args_.rows(),
+    sums.top_k = plan_.attr.top_k;
     sums.share = sdk::at<const uint8_t>(share.data), sums.share_row_bytes = share.row_bytes;
     sums.cols = wide < cols - first ? wide : cols - first;
     sums.out = sdk::at<uint8_t>(out.data, first * 4), sums.out_row_bytes = out.row_bytes;
@@ -186,12 +189,14 @@ sdk::Offer ExpertFfn::accept(const sdk::Node& node, const sdk::Device&) const {
   if (attr.activation > TENON_ACT_SWIGLU_OAI) return sdk::refuse("activation %u", attr.activation);
   if (attr.combine) return sdk::refuse("sums the slots and does not give them one by one");
   if (node.in()[0].groups > 1 || node.out()[0].groups > 1) return sdk::refuse("reads and writes whole rows");
-  if (w[2].cols % kBlockCols) return sdk::refuse("%lld hidden columns are no multiple of %d", static_cast<long long>(w[2].cols), kBlockCols);
+  if (w[2].cols % kBlockCols)
+    return sdk::refuse("%lld hidden columns are no multiple of %d", static_cast<long long>(w[2].cols), kBlockCols);
   sdk::Offer offer = sdk::offer().reads(0, sdk::Encoding::kQ8_32).row_exact();
   double bytes = 0;
   for (int i = 0; i < 3; ++i) {
     std::string fault = stack_fault(w[size_t(i)], i == 2 ? w[0].rows : node.in()[0].cols);
-    if (fault.empty() && (w[size_t(i)].n_expert != w[0].n_expert || w[1].rows != w[0].rows)) fault = "does not fit the others";
+    if (fault.empty() && (w[size_t(i)].n_expert != w[0].n_expert || w[1].rows != w[0].rows))
+      fault = "does not fit the others";
     if (!fault.empty()) return sdk::Offer::refusal(sdk::text("weight %d: ", i) + fault);
     const Type type = *type_of_dtype(w[size_t(i)].dtype);
     offer.packs(i, layout_of(type));
@@ -207,7 +212,8 @@ void ExpertFfn::plan(const sdk::Node& node, const sdk::PlanRequest& request, ten
   const tenon_weight* w = node.weights().data();
   plan.partition = TENON_PART_OUT_COLS, plan.unit_cols = kPanelRows;
   plan.n_units = (w[2].rows + kPanelRows - 1) / kPanelRows;
-  plan.workspace = static_cast<uint64_t>(own->max_rows * own->attr.top_k * tenon_encoding_row_bytes(TENON_ENC_Q8_32, w[2].cols));
+  plan.workspace =
+      static_cast<uint64_t>(own->max_rows * own->attr.top_k * tenon_encoding_row_bytes(TENON_ENC_Q8_32, w[2].cols));
   plan.scratch = static_cast<uint64_t>(layout_of(set_, *own, w).end);
   plan.impl = own.release();
 }

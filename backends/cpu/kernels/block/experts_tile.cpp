@@ -1,5 +1,5 @@
-// experts_tile.cpp: what stands between the products of experts; built once an instruction set. Loops that a compiler turns
-// into vectors, without sums whose order could depend on it.
+// experts_tile.cpp: what stands between the products of experts; built once an instruction set. Loops that a compiler
+// turns into vectors, without sums whose order could depend on it.
 #include <tenon/abi.h>
 
 #include <cstring>
@@ -26,8 +26,8 @@ int32_t bits_of(float value) {
 constexpr float kMagic = 12582912.0f;
 constexpr int32_t kMagicBits = 0x4b400000;
 
-// e^x: x = n log 2 + r, a polynomial in |r| ≤ log 2 / 2 (the well-known coefficients of Cephes' expf), 2^n from bits. Far
-// arguments are drawn to where the result is nearly 0 or huge; NaN stays NaN.
+// e^x: x = n log 2 + r, a polynomial in |r| ≤ log 2 / 2 (the well-known coefficients of Cephes' expf), 2^n from bits.
+// Far arguments are drawn to where the result is nearly 0 or huge; NaN stays NaN.
 inline float exp_of(float x) {
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;

@@ -58,6 +58,10 @@ TENON_INLINE __m128i load8(const uint8_t* p) { return _mm_loadl_epi64(reinterpre
 TENON_INLINE Floats load_halves(const uint8_t* p) {
   return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
+TENON_INLINE Floats load_brains(const uint8_t* p) {
+  const __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
+  return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
 TENON_INLINE Floats load_i8(const uint8_t* p) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(load8(p))); }
 TENON_INLINE Floats load_low_nibbles(const uint8_t* p) {
   return _mm256_cvtepi32_ps(_mm256_and_si256(_mm256_cvtepu8_epi32(load8(p)), _mm256_set1_epi32(15)));

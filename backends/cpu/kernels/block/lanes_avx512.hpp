@@ -54,6 +54,10 @@ TENON_INLINE Floats negated(Floats a) { return _mm512_sub_ps(_mm512_set1_ps(-0.0
 TENON_INLINE Floats load_halves(const uint8_t* p) {
   return _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
 }
+TENON_INLINE Floats load_brains(const uint8_t* p) {
+  const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+  return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
 TENON_INLINE __m128i load16(const uint8_t* p) { return _mm_loadu_si128(reinterpret_cast<const __m128i*>(p)); }
 TENON_INLINE Floats load_i8(const uint8_t* p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(load16(p))); }
 TENON_INLINE Floats load_low_nibbles(const uint8_t* p) {

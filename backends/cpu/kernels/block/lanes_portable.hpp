@@ -83,6 +83,12 @@ TENON_INLINE Floats load_halves(const uint8_t* p) {
   std::memcpy(h, p, sizeof h);
   return Floats{half(h[0]), half(h[1]), half(h[2]), half(h[3])};
 }
+TENON_INLINE Floats load_brains(const uint8_t* p) {
+  uint16_t b[4];
+  std::memcpy(b, p, sizeof b);
+  const Ints bits = {b[0] << 16, b[1] << 16, b[2] << 16, b[3] << 16};
+  return Floats(bits);
+}
 TENON_INLINE Floats floats_of(int a, int b, int c, int d) {
   return __builtin_convertvector((Ints{a, b, c, d}), Floats);
 }

@@ -14,7 +14,7 @@ namespace {
 
 // Integer sums run on top of the bits of 1.5 × 2^23, so that, read as f32, they are kMagic + sum without a conversion
 // (|sum| < 2^22 for every type). kMagic × scale is exact, hence fma(kMagic + sum, scale, -kMagic × scale) is the once
-// rounded scale × sum.
+// rounded scale × sum. (A scale above 2^103, which only mxfp4 can have, gives no number.)
 constexpr int32_t kMagicBits = 0x4b400000;
 constexpr float kMagic = 12582912.0f;
 
@@ -167,9 +167,10 @@ constexpr TypeTiles make_tiles() {
   return t;
 }
 constexpr TypeTiles kTiles[kTypes] = {
-    make_tiles<Type::kQ4_0>(), make_tiles<Type::kQ4_1>(),  make_tiles<Type::kQ5_0>(), make_tiles<Type::kQ5_1>(),
-    make_tiles<Type::kQ8_0>(), make_tiles<Type::kIq4Nl>(), make_tiles<Type::kQ2K>(),  make_tiles<Type::kQ3K>(),
-    make_tiles<Type::kQ4K>(),  make_tiles<Type::kQ5K>(),   make_tiles<Type::kQ6K>(),  make_tiles<Type::kIq4Xs>(),
+    make_tiles<Type::kQ4_0>(),  make_tiles<Type::kQ4_1>(),  make_tiles<Type::kQ5_0>(), make_tiles<Type::kQ5_1>(),
+    make_tiles<Type::kQ8_0>(),  make_tiles<Type::kIq4Nl>(), make_tiles<Type::kQ2K>(),  make_tiles<Type::kQ3K>(),
+    make_tiles<Type::kQ4K>(),   make_tiles<Type::kQ5K>(),   make_tiles<Type::kQ6K>(),  make_tiles<Type::kIq4Xs>(),
+    make_tiles<Type::kMxfp4>(),
 };
 
 void chunk(const LinearJob& job, int64_t row0, int64_t rows) {

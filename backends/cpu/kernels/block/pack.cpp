@@ -175,8 +175,16 @@ void pack_iq4xs(const Lane& lane, const uint8_t* block) {
   }
 }
 
+// Half of an e8m0 scale, 2^(e - 128), is a bf16 number.
+void pack_mxfp4(const Lane& lane, const uint8_t* block) {
+  const int e = block[0];
+  lane.half(0, static_cast<uint16_t>(e < 2 ? 0x20 << e : (e - 1) << 7));
+  pack_nibble_words(lane, 0, block + 1);
+}
+
 template <Type type>
 void pack_block(const Lane& lane, const uint8_t* block) {
+  if constexpr (type == Type::kMxfp4) return pack_mxfp4(lane, block);
   if constexpr (!is_super(type)) pack_small(type, lane, block);
   if constexpr (type == Type::kQ4K) pack_q45k(lane, block, false);
   if constexpr (type == Type::kQ5K) pack_q45k(lane, block, true);
@@ -204,9 +212,10 @@ void pack_panel(const uint8_t* src, int64_t row_bytes, int64_t cols, int lanes, 
 
 using PanelPacker = void (*)(const uint8_t*, int64_t, int64_t, int, uint8_t*);
 constexpr PanelPacker kPackers[kTypes] = {
-    pack_panel<Type::kQ4_0>, pack_panel<Type::kQ4_1>,  pack_panel<Type::kQ5_0>, pack_panel<Type::kQ5_1>,
-    pack_panel<Type::kQ8_0>, pack_panel<Type::kIq4Nl>, pack_panel<Type::kQ2K>,  pack_panel<Type::kQ3K>,
-    pack_panel<Type::kQ4K>,  pack_panel<Type::kQ5K>,   pack_panel<Type::kQ6K>,  pack_panel<Type::kIq4Xs>,
+    pack_panel<Type::kQ4_0>,  pack_panel<Type::kQ4_1>,  pack_panel<Type::kQ5_0>, pack_panel<Type::kQ5_1>,
+    pack_panel<Type::kQ8_0>,  pack_panel<Type::kIq4Nl>, pack_panel<Type::kQ2K>,  pack_panel<Type::kQ3K>,
+    pack_panel<Type::kQ4K>,   pack_panel<Type::kQ5K>,   pack_panel<Type::kQ6K>,  pack_panel<Type::kIq4Xs>,
+    pack_panel<Type::kMxfp4>,
 };
 
 }  // namespace

@@ -19,6 +19,7 @@
 //
 // Scales, by kind (f16 vectors hold 16 lanes, as do i8 ones):
 //   kHalf      a block of 32:    d f16
+//   kBrain     a block of 32:    d bf16
 //   kHalfMin   a block of 32:    d f16, m f16
 //   kSuper     a block of 256:   d f16, then a group: scale i8
 //   kSuperMin  a block of 256:   d f16, dmin f16, then a group: scale i8, then a group: min i8
@@ -29,9 +30,25 @@
 
 namespace tenon::block {
 
-enum class ScaleKind : uint8_t { kHalf, kHalfMin, kSuper, kSuperMin, kSuperMin4 };
+enum class ScaleKind : uint8_t { kHalf, kBrain, kHalfMin, kSuper, kSuperMin, kSuperMin4 };
+enum class Table : uint8_t { kNone, kIq4, kE2m1 };
 
-enum class Type : uint8_t { kQ4_0, kQ4_1, kQ5_0, kQ5_1, kQ8_0, kIq4Nl, kQ2K, kQ3K, kQ4K, kQ5K, kQ6K, kIq4Xs, kCount };
+enum class Type : uint8_t {
+  kQ4_0,
+  kQ4_1,
+  kQ5_0,
+  kQ5_1,
+  kQ8_0,
+  kIq4Nl,
+  kQ2K,
+  kQ3K,
+  kQ4K,
+  kQ5K,
+  kQ6K,
+  kIq4Xs,
+  kMxfp4,
+  kCount
+};
 constexpr int kTypes = static_cast<int>(Type::kCount);
 
 constexpr int kPanelRows = 16;
@@ -42,25 +59,27 @@ struct TypeInfo {
   int16_t file_cols;   // columns of a block in the file
   int16_t file_bytes;  // bytes of a block in the file
   uint8_t low_bits, high_bits;
-  bool table;      // codes index kIq4Values
+  Table table;     // what codes index
   int16_t offset;  // weight's integer = code - offset; with a table, code is table value + offset
   uint8_t group;   // columns that share a scale: 16 or 32
   ScaleKind scales;
 };
 
 constexpr TypeInfo kTypeInfo[kTypes] = {
-    {"q4_0", 32, 18, 4, 0, false, 8, 32, ScaleKind::kHalf},
-    {"q4_1", 32, 20, 4, 0, false, 0, 32, ScaleKind::kHalfMin},
-    {"q5_0", 32, 22, 4, 1, false, 16, 32, ScaleKind::kHalf},
-    {"q5_1", 32, 24, 4, 1, false, 0, 32, ScaleKind::kHalfMin},
-    {"q8_0", 32, 34, 8, 0, false, 128, 32, ScaleKind::kHalf},
-    {"iq4_nl", 32, 18, 4, 0, true, 128, 32, ScaleKind::kHalf},
-    {"q2_k", 256, 84, 2, 0, false, 0, 16, ScaleKind::kSuperMin4},
-    {"q3_k", 256, 110, 2, 1, false, 4, 16, ScaleKind::kSuper},
-    {"q4_k", 256, 144, 4, 0, false, 0, 32, ScaleKind::kSuperMin},
-    {"q5_k", 256, 176, 4, 1, false, 0, 32, ScaleKind::kSuperMin},
-    {"q6_k", 256, 210, 4, 2, false, 32, 16, ScaleKind::kSuper},
-    {"iq4_xs", 256, 136, 4, 0, true, 128, 32, ScaleKind::kSuper},
+    {"q4_0", 32, 18, 4, 0, Table::kNone, 8, 32, ScaleKind::kHalf},
+    {"q4_1", 32, 20, 4, 0, Table::kNone, 0, 32, ScaleKind::kHalfMin},
+    {"q5_0", 32, 22, 4, 1, Table::kNone, 16, 32, ScaleKind::kHalf},
+    {"q5_1", 32, 24, 4, 1, Table::kNone, 0, 32, ScaleKind::kHalfMin},
+    {"q8_0", 32, 34, 8, 0, Table::kNone, 128, 32, ScaleKind::kHalf},
+    {"iq4_nl", 32, 18, 4, 0, Table::kIq4, 128, 32, ScaleKind::kHalf},
+    {"q2_k", 256, 84, 2, 0, Table::kNone, 0, 16, ScaleKind::kSuperMin4},
+    {"q3_k", 256, 110, 2, 1, Table::kNone, 4, 16, ScaleKind::kSuper},
+    {"q4_k", 256, 144, 4, 0, Table::kNone, 0, 32, ScaleKind::kSuperMin},
+    {"q5_k", 256, 176, 4, 1, Table::kNone, 0, 32, ScaleKind::kSuperMin},
+    {"q6_k", 256, 210, 4, 2, Table::kNone, 32, 16, ScaleKind::kSuper},
+    {"iq4_xs", 256, 136, 4, 0, Table::kIq4, 128, 32, ScaleKind::kSuper},
+    // Twice the values and half the scale, so that values are whole numbers.
+    {"mxfp4", 32, 17, 4, 0, Table::kE2m1, 12, 32, ScaleKind::kBrain},
 };
 
 static constexpr const TypeInfo& info(Type type) { return kTypeInfo[static_cast<int>(type)]; }
@@ -68,9 +87,12 @@ static constexpr const TypeInfo& info(Type type) { return kTypeInfo[static_cast<
 // The 16 values that the codes of iq4_nl and iq4_xs stand for (public definition of those formats).
 constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
+// Twice the values of e2m1, which mxfp4 has for codes.
+constexpr int8_t kE2m1Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+
 static constexpr bool has_min(Type type) {
   const ScaleKind kind = info(type).scales;
-  return kind != ScaleKind::kHalf && kind != ScaleKind::kSuper;
+  return kind == ScaleKind::kHalfMin || kind == ScaleKind::kSuperMin || kind == ScaleKind::kSuperMin4;
 }
 static constexpr bool is_super(Type type) { return info(type).file_cols == 256; }
 
@@ -83,6 +105,7 @@ static constexpr int64_t scale_unit_bytes(Type type) {
   const int64_t groups = 256 / info(type).group;
   switch (info(type).scales) {
     case ScaleKind::kHalf:
+    case ScaleKind::kBrain:
       return 32;
     case ScaleKind::kHalfMin:
       return 64;

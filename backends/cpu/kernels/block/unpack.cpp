@@ -16,7 +16,8 @@ int code_of(const TypeInfo& t, const uint8_t* block, int64_t high_at, int lane, 
   if (t.low_bits == 2) code = block[q / 4 * 64 + byte] >> (2 * (q % 4)) & 3;
   if (t.high_bits == 1) code |= (block[high_at + byte] >> q & 1) << t.low_bits;
   if (t.high_bits == 2) code |= (block[high_at + q / 4 * 64 + byte] >> (2 * (q % 4)) & 3) << t.low_bits;
-  return t.table ? kIq4Values[code] : code - t.offset;
+  if (t.table == Table::kIq4) return kIq4Values[code];
+  return t.table == Table::kE2m1 ? kE2m1Values[code] : code - t.offset;
 }
 
 float lane_half(const uint8_t* unit, int position, int lane) {
@@ -34,6 +35,14 @@ Affine affine_of(const TypeInfo& t, const uint8_t* unit, int lane, int group) {
   const float d = lane_half(unit, 0, lane);
   const int groups = 256 / t.group;
   switch (t.scales) {
+    case ScaleKind::kBrain: {
+      uint16_t brain;
+      std::memcpy(&brain, unit + lane * 2, 2);
+      const uint32_t bits = static_cast<uint32_t>(brain) << 16;
+      float scale;
+      std::memcpy(&scale, &bits, 4);
+      return {scale, 0};
+    }
     case ScaleKind::kHalf:
       return {d, 0};
     case ScaleKind::kHalfMin:
