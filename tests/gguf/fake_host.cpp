@@ -69,7 +69,7 @@ OpenedSet::OpenedSet(std::vector<tenon_file> files) {
   std::vector<tenon_file*> handles;
   for (tenon_file& file : files) {
     files_.push_back(std::make_unique<tenon_file>(std::move(file)));
-    handles.push_back(files_.back().get());
+    handles.push_back(files_.back()->name.empty() ? nullptr : files_.back().get());
   }
   FakeHost& host = FakeHost::get();
   host.message.clear();

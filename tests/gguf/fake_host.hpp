@@ -32,7 +32,7 @@ class FakeHost {
   std::deque<const tenon_dtype*> dtypes_;
 };
 
-// The format's answers for a set of files; closes it at the end.
+// The format's answers for a set of files, those without a name being absent; closes it at the end.
 class OpenedSet {
  public:
   explicit OpenedSet(std::vector<tenon_file> files);

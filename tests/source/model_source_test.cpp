@@ -116,7 +116,7 @@ TEST(ModelSource, MissingPartIsNamed) {
 TEST(ModelSource, RefusesWhatIsNoModelFile) {
   const TempFolder folder;
   expect_refused(folder.path() + "/none.gguf", {"none.gguf", "No such file or directory"});
-  expect_refused(folder.path(), {"is a directory", "installed formats:", "gguf"});
+  expect_refused(folder.path(), {"is a directory without a model file", "installed formats:", "gguf"});
   expect_refused(folder.write("empty.gguf", ""), {"empty.gguf", "is empty"});
   expect_refused(folder.write("text.gguf", "hello world"),
                  {"'hello wo' (68 65 6c 6c 6f 20 77 6f)", "installed formats:", "gguf"});
@@ -124,6 +124,15 @@ TEST(ModelSource, RefusesWhatIsNoModelFile) {
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   expect_refused(pipe, {"is no regular file"});
   expect_refused(folder.write("cut.gguf", std::string("GGUF\3\0\0\0", 8)), {"cut.gguf", "tensor count at byte 8"});
+}
+
+TEST(ModelSource, ADirectoryWithOneModelStandsForIt) {
+  const TempFolder folder;
+  folder.write("m.gguf", one_tensor("t0", 'a', 0, 1));
+  folder.write("notes.txt", "GGUF");
+  EXPECT_NE(ModelSource::open(folder.path(), plugins())->find("t0"), nullptr);
+  folder.write("n.gguf", one_tensor("t0", 'a', 0, 1));
+  expect_refused(folder.path(), {"several models, 'm.gguf' and 'n.gguf'"});
 }
 
 TEST(ModelSource, SaysWhenNoFormatIsInstalled) {

@@ -245,8 +245,11 @@ class Builder {
                                              architecture_, binding.group, binding.a, binding.b - 1, name));
       rows = binding.b - binding.a;
     }
-    const bool fits = t.experts() == experts && ((t.cols() == decl.cols && rows == decl.rows) ||
-                                                  ((vector || reshaped) && t.cols() * rows == decl.cols * decl.rows));
+    int64_t count = 1;
+    for (const int64_t d : t.dim) count *= d;  // checked when the file was opened
+    const bool fits = reshaped ? count == decl.cols * decl.rows * experts
+                               : t.experts() == experts && ((t.cols() == decl.cols && rows == decl.rows) ||
+                                                            (vector && t.cols() * rows == decl.cols * decl.rows));
     if (!fits)
       shapes_.push_back(fmt::format("tensor {}: shape [{}], but {} expects [{}, {}{}] ({})", t.name, fmt::join(t.dim, ", "),
                                     architecture_, decl.cols, decl.rows,

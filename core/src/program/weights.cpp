@@ -111,7 +111,7 @@ void WeightSet::make_dense(const graph::Weight& weight, const graph::Binding& bi
   for (const source::Plane& plane : binding.tensor->planes)
     if (plane.role < 4) raw.plane[plane.role] = address_of(source_.data(plane));
   // The tensor may be a vector that is declared as the other kind of vector: decode it as the file has it.
-  raw.rows = binding.tensor->rows(), raw.cols = binding.tensor->cols();
+  raw.rows = weight.rows * weight.cols / binding.tensor->cols(), raw.cols = binding.tensor->cols();
   const tenon_dtype* dtype = registry_.dtype(raw.dtype);
   raw.row_bytes = raw.cols / dtype->block_cols * dtype->block_bytes;
   entry.dense.resize(size_t(weight.rows * weight.cols));

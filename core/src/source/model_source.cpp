@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <tenon/error.hpp>
 
 #include "../plugin/host_table.hpp"
@@ -13,6 +14,7 @@ namespace tenon::source {
 namespace {
 
 constexpr uint64_t kHeadBytes = 64 << 10;
+constexpr size_t kMostCandidates = 4096;
 
 // The first bytes as text and as numbers, for people who wonder what the file is.
 std::string first_bytes(std::span<const uint8_t> head) {
@@ -36,16 +38,77 @@ std::string installed_formats(const plugin::PluginHost& plugins) {
   return text;
 }
 
-const tenon_format* best_format(const plugin::Registry& registry, std::span<const uint8_t> head,
-                                std::string_view name) {
-  const tenon_format* best = nullptr;
-  uint32_t best_score = 0;
-  for (const tenon_format* format : registry.formats) {
+struct Probed {
+  std::unique_ptr<MappedFile> file;
+  std::vector<uint8_t> head;
+  const tenon_format* format = nullptr;
+  uint32_t score = 0;
+};
+
+// The format that is surest of the file; null when none takes it.
+Probed probe(const std::string& path, plugin::PluginHost& plugins) {
+  Probed out;
+  out.file = std::make_unique<MappedFile>(path);
+  out.head.resize(std::min(out.file->size(), kHeadBytes));
+  if (!out.file->read(0, out.head.data(), out.head.size())) {
+    throw Error(ErrorKind::kFile,
+                "model file '" + path + "': its first " + std::to_string(out.head.size()) + " bytes cannot be read");
+  }
+  const std::string_view name = out.file->base_name();
+  plugins.open_formats(out.head, name);
+  for (const tenon_format* format : plugins.registry().formats) {
     uint32_t score = 0;
     const tenon_status status =
-        format->probe(format->self, head.data(), head.size(), {name.data(), name.size()}, &score);
-    if (status == TENON_OK && score > best_score) best = format, best_score = score;
+        format->probe(format->self, out.head.data(), out.head.size(), {name.data(), name.size()}, &score);
+    if (status == TENON_OK && score > out.score) out.format = format, out.score = score;
   }
+  return out;
+}
+
+// Names in the directory with an ending that an installed format has, sorted.
+std::vector<std::string> candidates(const std::string& directory, const plugin::PluginHost& plugins) {
+  const auto is_candidate = [&plugins](const std::string& name) {
+    for (const plugin::PluginRecord& record : plugins.plugins())
+      for (const std::string& extension : record.format_extensions)
+        if (record.refusal.empty() && name.ends_with(extension)) return true;
+    return false;
+  };
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
+    const std::string name = it->path().filename().string();
+    if (is_candidate(name) && it->is_regular_file(error)) names.push_back(name);
+    if (names.size() > kMostCandidates)
+      throw Error(ErrorKind::kFile, "model '" + directory + "' is a directory with more than " +
+                                        std::to_string(kMostCandidates) + " model files; name one of them");
+  }
+  if (error) throw Error(ErrorKind::kFile, "model '" + directory + "' cannot be listed: " + error.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// The file of a directory to begin with: the one that its format is surest of.
+Probed probe_directory(const std::string& directory, plugin::PluginHost& plugins) {
+  const std::string prefix = directory.ends_with('/') ? directory : directory + "/";
+  Probed best;
+  std::string also;
+  for (const std::string& name : candidates(directory, plugins)) {
+    Probed one = probe(prefix + name, plugins);
+    if (!one.format || one.score < best.score) continue;
+    if (best.file && one.score == best.score) {
+      also = name;
+      continue;
+    }
+    best = std::move(one);
+    also.clear();
+  }
+  if (!best.format)
+    throw Error(ErrorKind::kFile,
+                "model '" + directory + "' is a directory without a model file (" + installed_formats(plugins) + ")");
+  if (!also.empty())
+    throw Error(ErrorKind::kFile, "model '" + directory + "' is a directory with several models, '" +
+                                      std::string(best.file->base_name()) + "' and '" + also +
+                                      "' among them; name one of the files");
   return best;
 }
 
@@ -57,29 +120,15 @@ bool is_directory(const std::string& path) {
 }  // namespace
 
 std::unique_ptr<ModelSource> ModelSource::open(const std::string& path, plugin::PluginHost& plugins) {
-  if (is_directory(path)) {
-    throw Error(ErrorKind::kFile, "model '" + path + "' is a directory, and no installed format reads directories (" +
-                                      installed_formats(plugins) + "); name a model file");
-  }
-  auto file = std::make_unique<MappedFile>(path);
-  const std::vector<uint8_t> head = [&] {
-    std::vector<uint8_t> bytes(std::min(file->size(), kHeadBytes));
-    if (!file->read(0, bytes.data(), bytes.size())) {
-      throw Error(ErrorKind::kFile,
-                  "model file '" + path + "': its first " + std::to_string(bytes.size()) + " bytes cannot be read");
-    }
-    return bytes;
-  }();
-  plugins.open_formats(head, file->base_name());
-  const tenon_format* format = best_format(plugins.registry(), head, file->base_name());
-  if (!format) {
-    throw Error(ErrorKind::kFile, "model file '" + path + "' begins with " + first_bytes(head) +
+  Probed found = is_directory(path) ? probe_directory(path, plugins) : probe(path, plugins);
+  if (!found.format) {
+    throw Error(ErrorKind::kFile, "model file '" + path + "' begins with " + first_bytes(found.head) +
                                       ", which no format plugin takes; " + installed_formats(plugins));
   }
   // A format may yield a dtype that comes with its kernels.
   const plugin::OpenDtype open_dtype = [&](std::string_view name) { return plugins.open_dtype(name) != 0; };
   const plugin::DtypeScope scope(open_dtype);
-  return std::make_unique<OpenedSource>(*format, std::move(file), plugins.registry());
+  return std::make_unique<OpenedSource>(*found.format, std::move(found.file), plugins.registry());
 }
 
 }  // namespace tenon::source

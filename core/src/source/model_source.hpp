@@ -39,8 +39,8 @@ struct Tensor {
 // Immutable after open(); any thread.
 class ModelSource {
  public:
-  // Finds the format plugin, opens the whole split set and checks every range against its file's size. Throws
-  // Error(kFile) naming file, field and offset.
+  // Finds the format plugin, opens the whole split set and checks every range against its file's size. `path` is a model
+  // file or a directory with one model. Throws Error(kFile) naming file, field and offset.
   static std::unique_ptr<ModelSource> open(const std::string& path, plugin::PluginHost& plugins);
   virtual ~ModelSource() = default;
 

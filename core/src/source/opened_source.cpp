@@ -1,6 +1,9 @@
 #include "opened_source.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <tenon/error.hpp>
 
 #include "../plugin/message.hpp"
@@ -14,6 +17,10 @@ constexpr size_t kLongestFileName = 255;
 
 std::string to_string(tenon_str text) { return {text.data, size_t(text.size)}; }
 std::string directory_of(const std::string& path) { return path.substr(0, path.find_last_of('/') + 1); }
+bool exists(const std::string& path) {
+  struct stat status = {};
+  return ::stat(path.c_str(), &status) == 0 || errno != ENOENT;  // what cannot be examined is said when it is opened
+}
 
 // A failed call of a format, with the message that it left.
 [[noreturn]] void fail_status(tenon_status status, const std::string& what) {
@@ -48,7 +55,7 @@ uint64_t Tensor::bytes() const {
 void OpenedSource::Handle::open(const std::vector<std::unique_ptr<MappedFile>>& files) {
   close();
   std::vector<tenon_file*> handles;
-  for (const auto& file : files) handles.push_back(file.get());
+  for (const auto& file : files) handles.push_back(file.get());  // null: a part that is not there
   plugin::take_message();
   void* source = nullptr;
   const tenon_status status = format_.open(format_.self, handles.data(), uint32_t(handles.size()), &source);
@@ -66,13 +73,24 @@ OpenedSource::OpenedSource(const tenon_format& format, std::unique_ptr<MappedFil
     : format_name_(to_string(format.name)), handle_(format), meta_(to_string(format.scheme)) {
   files_.push_back(std::move(first));
   open_set(format);
-  for (const auto& file : files_) paths_.push_back(file->path());
+  for (const auto& file : files_)
+    if (file) paths_.push_back(file->path());
   read_meta(format);
   read_tensors(format, registry);
 }
 
+std::unique_ptr<MappedFile> OpenedSource::open_part(const std::string& path) const {
+  try {
+    return std::make_unique<MappedFile>(path);
+  } catch (const Error& error) {
+    throw Error(error.kind(), std::string(error.what()) + "; it is a part of the set that '" + files_.front()->path() +
+                                  "' belongs to, and all parts must lie in one directory");
+  }
+}
+
 void OpenedSource::open_set(const tenon_format& format) {
   const std::string directory = directory_of(files_.front()->path());
+  const bool takes_absent = format.flags & TENON_FORMAT_TAKES_ABSENT;
   handle_.open(files_);
   for (bool complete = false; !complete;) {
     std::vector<std::string> wanted;
@@ -88,15 +106,10 @@ void OpenedSource::open_set(const tenon_format& format) {
     }
     complete = wanted.empty();
     for (const std::string& name : wanted) {
-      const bool known =
-          std::any_of(files_.begin(), files_.end(), [&](const auto& file) { return file->base_name() == name; });
+      const bool known = std::any_of(files_.begin(), files_.end(),
+                                     [&](const auto& file) { return file && file->base_name() == name; });
       if (known) throw Error(ErrorKind::kFile, "the model names its part '" + name + "' twice");
-      try {
-        files_.push_back(std::make_unique<MappedFile>(directory + name));
-      } catch (const Error& error) {
-        throw Error(error.kind(), std::string(error.what()) + "; it is a part of the set that '" +
-                                      files_.front()->path() + "' belongs to, and all parts must lie in one directory");
-      }
+      files_.push_back(takes_absent && !exists(directory + name) ? nullptr : open_part(directory + name));
     }
     if (!complete) handle_.open(files_);
   }
@@ -115,7 +128,9 @@ void OpenedSource::read_meta(const tenon_format& format) {
 
 void OpenedSource::read_tensors(const tenon_format& format, const plugin::Registry& registry) {
   std::vector<FileExtent> extents;
-  for (const auto& file : files_) extents.push_back({std::string(file->base_name()), file->size()});
+  for (const auto& file : files_)
+    extents.push_back(file ? FileExtent{std::string(file->base_name()), file->size()}
+                           : FileExtent{"an absent file", 0});
   for (uint64_t i = 0;; ++i) {
     tenon_tensor record = {};
     const tenon_status status = format.tensor(handle_.get(), i, &record);
@@ -129,12 +144,13 @@ void OpenedSource::read_tensors(const tenon_format& format, const plugin::Regist
 
 uint64_t OpenedSource::file_bytes() const {
   uint64_t total = 0;
-  for (const auto& file : files_) total += file->size();
+  for (const auto& file : files_)
+    if (file) total += file->size();
   return total;
 }
 
 const MappedFile& OpenedSource::file_of(const Plane& plane, uint64_t offset, uint64_t bytes) const {
-  if (plane.file < files_.size() && offset <= plane.bytes && bytes <= plane.bytes - offset &&
+  if (plane.file < files_.size() && files_[plane.file] && offset <= plane.bytes && bytes <= plane.bytes - offset &&
       files_[plane.file]->map(plane.offset, plane.bytes)) {
     return *files_[plane.file];
   }

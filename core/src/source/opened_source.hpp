@@ -45,14 +45,15 @@ class OpenedSource final : public ModelSource {
     void* source_ = nullptr;
   };
 
+  std::unique_ptr<MappedFile> open_part(const std::string& path) const;
   void open_set(const tenon_format& format);
   void read_meta(const tenon_format& format);
   void read_tensors(const tenon_format& format, const plugin::Registry& registry);
   const MappedFile& file_of(const Plane& plane, uint64_t offset, uint64_t bytes) const;
 
   std::string format_name_;
-  std::vector<std::unique_ptr<MappedFile>> files_;
-  std::vector<std::string> paths_;
+  std::vector<std::unique_ptr<MappedFile>> files_;  // in the format's order; null: not there
+  std::vector<std::string> paths_;                  // of those that are
   Handle handle_;
   SourceMeta meta_;
 };

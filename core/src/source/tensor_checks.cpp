@@ -65,6 +65,31 @@ Plane checked_plane(const std::string& tensor, const tenon_plane& record, std::s
   return plane;
 }
 
+// Elements of plane `role` that a weight of several planes has by its dtype's record.
+int64_t expected_elements(const Tensor& tensor, const tenon_dtype& dtype, uint32_t role) {
+  int64_t experts = 1;
+  for (size_t i = 2; i < tensor.dim.size(); ++i) experts *= tensor.dim[i];
+  if (role == TENON_PLANE_MACRO || dtype.tile_rows == 0) return experts;
+  const int64_t tile_rows = dtype.tile_rows, tile_cols = dtype.tile_cols ? int64_t(dtype.tile_cols) : tensor.cols();
+  return experts * ((tensor.rows() - 1) / tile_rows + 1) * ((tensor.cols() - 1) / tile_cols + 1);
+}
+
+// A decoder reads every plane that the record names, so each must be there and whole.
+void check_companions(const Tensor& tensor, const tenon_dtype& dtype) {
+  for (uint32_t role = 1; role < std::min(dtype.n_plane, kMostPlanes); ++role) {
+    if (dtype.plane_bytes[role] == 0) continue;
+    const std::string name(dtype.name.data, size_t(dtype.name.size)), what = "plane " + std::to_string(role);
+    const auto plane =
+        std::find_if(tensor.planes.begin(), tensor.planes.end(), [role](const Plane& p) { return p.role == role; });
+    if (plane == tensor.planes.end())
+      fail(tensor.name, "has no " + what + ", which a weight of dtype " + name + " needs");
+    const uint64_t expected = uint64_t(expected_elements(tensor, dtype, role)) * dtype.plane_bytes[role];
+    if (plane->bytes != expected)
+      fail(tensor.name, what + " has " + std::to_string(plane->bytes) + " bytes, but a weight of dtype " + name +
+                            " with these dimensions needs " + std::to_string(expected));
+  }
+}
+
 }  // namespace
 
 Tensor checked_tensor(const tenon_tensor& record, std::span<const FileExtent> files, const plugin::Registry& registry) {
@@ -94,6 +119,7 @@ Tensor checked_tensor(const tenon_tensor& record, std::span<const FileExtent> fi
     if (macro.dtype != TENON_DTYPE_F32 || (macro.bytes != 4 && macro.bytes / 4 != uint64_t(tensor.experts())))
       fail(tensor.name, "its factors are not f32, one or one for each of its " + std::to_string(tensor.experts()) + " experts");
   }
+  check_companions(tensor, *registry.dtype(tensor.dtype));
   return tensor;
 }
 

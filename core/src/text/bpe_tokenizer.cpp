@@ -8,6 +8,7 @@
 #include "text/merge_table.hpp"
 #include "text/pretokenizer.hpp"
 #include "text/tokenizer_base.hpp"
+#include "text/tokenizer_json.hpp"
 
 namespace tenon::text {
 namespace {
@@ -21,6 +22,7 @@ class BpeTokenizer final : public TokenizerBase {
                       {.kind = "bpe/" + std::string(pretokenizer.name), .adds_bos = pretokenizer.adds_bos}),
         merges_(metadata, vocabulary_),
         pretokenizer_(pretokenizer) {
+    pretokenizer_.ignores_merges = metadata.boolean(kIgnoresMergesKey).value_or(pretokenizer.ignores_merges);
     if (is_guess) {
       vocabulary_.warn(std::string(kPreKey) +
                        ": missing; text is split like gpt-2, which makes output worse if the model "

@@ -2,7 +2,10 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <array>
+#include <cstdlib>
+#include <memory>
 
 namespace tenon::text {
 namespace {
@@ -95,6 +98,20 @@ CodePoint decode_at(std::string_view text, size_t pos) {
   char32_t value = lead & (0xFFu >> (prefix.size + 1));
   for (uint32_t i = 1; i < prefix.size; ++i) value = (value << 6) | (byte_at(text, pos + i) & 0x3Fu);
   return {value, prefix.size, true};
+}
+
+bool compose(std::string_view text, std::string& out) {
+  // Below U+0300, which begins with the byte CC, nothing combines or changes.
+  const auto may_change = [](char c) { return static_cast<uint8_t>(c) >= 0xCC; };
+  if (std::none_of(text.begin(), text.end(), may_change)) return false;
+  utf8proc_uint8_t* composed = nullptr;
+  const utf8proc_ssize_t size =
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()),
+                   &composed, static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> memory(composed, std::free);
+  if (size < 0) return false;
+  out.assign(reinterpret_cast<const char*>(composed), static_cast<size_t>(size));
+  return true;
 }
 
 uint8_t classes_of(char32_t code_point) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace tenon::text {
@@ -36,6 +37,9 @@ enum : uint8_t {
   kSpace = 32,       // White_Space
   kNewline = 64,     // \r or \n
 };
+
+// The text in NFC; false, and `out` untouched, where it is so already for all one can see from its bytes, or no UTF-8.
+bool compose(std::string_view text, std::string& out);
 
 // Bits of the classes that the character belongs to.
 uint8_t classes_of(char32_t code_point);

@@ -1,4 +1,5 @@
-// Gemma 4: ranked merges over characters, spaces written as U+2581, text split at runs of newlines only.
+// Ranked merges over characters, spaces written as U+2581: Gemma 4, whose GGUF files split text at runs of newlines, and
+// the vocabularies of a tokenizer.json, which split it nowhere.
 #include <algorithm>
 
 #include "source/metadata.hpp"
@@ -10,19 +11,22 @@
 namespace tenon::text {
 namespace {
 
-class Gemma4Tokenizer final : public TokenizerBase {
+class CharacterTokenizer final : public TokenizerBase {
  public:
-  explicit Gemma4Tokenizer(const Metadata& metadata)
-      : TokenizerBase(metadata, {.wants_byte_tokens = true, .gemma4_markers = true},
-                      {.kind = "gemma4", .adds_bos = true, .forces_bos = true}),
+  CharacterTokenizer(const Metadata& metadata, const KindRules& rules, bool splits_newlines)
+      : TokenizerBase(metadata, {.wants_byte_tokens = true, .gemma4_markers = true}, rules),
         merges_(metadata, vocabulary_),
-        pairs_(vocabulary_.index()) {}
+        pairs_(vocabulary_.index()),
+        splits_newlines_(splits_newlines) {}
 
  private:
-  void encode_fragment(std::string_view text, bool, MergeScratch& scratch, std::vector<int32_t>& ids) const override {
+  void encode_fragment(std::string_view text, bool is_first, MergeScratch& scratch,
+                       std::vector<int32_t>& ids) const override {
     std::string escaped;
+    if (is_first && adds_space_prefix_) escaped = kSpaceMark;
     append_with_space_marks(text, escaped);
     const std::string_view whole = escaped;
+    if (!splits_newlines_) return encode_run(whole, scratch, ids);
     for (size_t begin = 0; begin < whole.size();) {
       const bool newlines = whole[begin] == '\n';
       const size_t end =
@@ -58,12 +62,19 @@ class Gemma4Tokenizer final : public TokenizerBase {
 
   MergeTable merges_;
   PairSet pairs_;
+  bool splits_newlines_;
 };
 
 }  // namespace
 
 std::shared_ptr<const Tokenizer> make_gemma4_tokenizer(const Metadata& metadata) {
-  return std::make_shared<Gemma4Tokenizer>(metadata);
+  return std::make_shared<CharacterTokenizer>(
+      metadata, KindRules{.kind = "gemma4", .adds_bos = true, .forces_bos = true}, true);
+}
+
+std::shared_ptr<const Tokenizer> make_character_tokenizer(const Metadata& metadata) {
+  return std::make_shared<CharacterTokenizer>(metadata, KindRules{.kind = "characters", .may_add_space_prefix = true},
+                                              false);
 }
 
 }  // namespace tenon::text

@@ -9,5 +9,6 @@ namespace tenon::text {
 std::shared_ptr<const Tokenizer> make_spm_tokenizer(const Metadata& metadata);
 std::shared_ptr<const Tokenizer> make_bpe_tokenizer(const Metadata& metadata);
 std::shared_ptr<const Tokenizer> make_gemma4_tokenizer(const Metadata& metadata);
+std::shared_ptr<const Tokenizer> make_character_tokenizer(const Metadata& metadata);  // of a tokenizer.json
 
 }  // namespace tenon::text

@@ -4,6 +4,7 @@
 
 #include "source/metadata.hpp"
 #include "text/code_points.hpp"
+#include "text/tokenizer_json.hpp"
 
 namespace tenon::text {
 
@@ -13,6 +14,7 @@ TokenizerBase::TokenizerBase(const Metadata& metadata, const VocabularyRules& vo
   adds_bos_ = vocabulary_.bos().has_value() && (rules.forces_bos || says_bos);
   adds_space_prefix_ = rules.may_add_space_prefix &&
                        metadata.boolean("tokenizer.ggml.add_space_prefix").value_or(rules.adds_space_prefix);
+  composes_ = metadata.boolean(kComposesKey).value_or(false);
 }
 
 std::vector<int32_t> TokenizerBase::encode(std::string_view text, const EncodeOptions& options) const {
@@ -22,12 +24,14 @@ std::vector<int32_t> TokenizerBase::encode(std::string_view text, const EncodeOp
   MergeScratch scratch;
   for (size_t pos = 0; pos < text.size();) {
     const SpecialTrie::Match special = specials_.find(text, pos, options.parse_special);
+    std::string composed;
+    std::string_view plain = text.substr(pos, special.begin - pos);
+    if (composes_ && compose(plain, composed)) plain = composed;
     bool is_first = true;  // of what follows the beginning or a special token
-    while (pos < special.begin) {
-      const size_t size = std::min(special.begin - pos, kMaxFragmentBytes);
-      encode_fragment(text.substr(pos, size), is_first, scratch, ids);
+    while (!plain.empty()) {
+      encode_fragment(plain.substr(0, kMaxFragmentBytes), is_first, scratch, ids);
       is_first = false;
-      pos += size;
+      plain.remove_prefix(std::min(plain.size(), kMaxFragmentBytes));
     }
     if (special.id >= 0) ids.push_back(special.id);
     pos = special.end;

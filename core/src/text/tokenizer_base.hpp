@@ -78,6 +78,7 @@ class TokenizerBase : public Tokenizer {
 
   Vocabulary vocabulary_;
   bool adds_space_prefix_ = false;
+  bool composes_ = false;  // text is brought into NFC first
 
  private:
   SpecialTrie specials_;

@@ -5,6 +5,7 @@
 #include <tenon/error.hpp>
 
 #include "source/metadata.hpp"
+#include "text/tokenizer_json.hpp"
 
 namespace tenon::text {
 namespace {
@@ -185,6 +186,8 @@ void Vocabulary::read_special_ids(const Metadata& metadata, const VocabularyRule
   for (std::string_view key : kEndKeys) {
     if (const auto id = special_id(metadata, key)) ends_[*id] = true;
   }
+  for (const int64_t id : metadata.integers(kEndIdsKey).value_or(std::vector<int64_t>()))
+    if (id >= 0 && id < size_) ends_[size_t(id)] = true;
 }
 
 void Vocabulary::read_suppressed(const Metadata& metadata) {
