@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Hold `tenon` against the reference outputs of one architecture's GGUF files.
+"""Hold `tenon` against the reference outputs of one architecture's model files.
 
-A folder MODELS/ARCHITECTURE holds NAME.gguf and golden/NAME.json with golden/NAME.safetensors beside it: for each case the
+A folder MODELS/ARCHITECTURE holds NAME.gguf and golden/NAME.json with golden/NAME.safetensors beside it; or a folder KIND of
+safetensors files, whose NAME is ARCHITECTURE-KIND (ARCHITECTURE-BF16 for the kind "safetensors"). They hold: for each case the
 token ids, the logits of some positions, a greedy continuation with the margin between its two best tokens; the
 perplexity of a held-out text; and golden/tokenizer.json with texts and their ids. All were computed in float32 by an
 independent implementation from the weights of exactly that file.
@@ -141,6 +142,15 @@ class Golden:
             self.faults.expect(len(answer["pieces"]) == len(answer["ids"]), f"tokenize {case['text']!r}: a piece for each id")
 
 
+def models_of(folder):
+    """(path, name) of every model file and folder"""
+    found = [(path, path.stem) for path in folder.glob("*.gguf")]
+    for config in folder.glob("*/config.json"):
+        kind = config.parent.name
+        found.append((config.parent, f"{folder.name}-{'BF16' if kind == 'safetensors' else kind}"))
+    return sorted(found)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tenon", required=True)
@@ -152,13 +162,14 @@ def main():
     heldout = next(path for path in (args.models / "heldout.txt", args.models / "tools" / "heldout.txt") if path.exists())
     faults, n_models = Faults(), 0
     with tempfile.TemporaryDirectory() as scratch:
-        for model in sorted(folder.glob("*.gguf")):
-            golden = Golden(args.tenon, model, folder / "golden" / (model.stem + ".json"), heldout, args.precision, faults,
+        tokenizer, formats = folder / "golden" / "tokenizer.json", set()
+        for model, name in models_of(folder):
+            golden = Golden(args.tenon, model, folder / "golden" / (name + ".json"), heldout, args.precision, faults,
                             pathlib.Path(scratch))
             golden.run()
-            tokenizer = folder / "golden" / "tokenizer.json"
-            if n_models == 0 and args.precision == "exact" and tokenizer.exists():
+            if model.suffix not in formats and args.precision == "exact" and tokenizer.exists():
                 golden.check_tokenizer(tokenizer)
+            formats.add(model.suffix)
             n_models += 1
     print(f"{n_models} models, {faults.checks} checks, {len(faults.messages)} failed")
     return 1 if faults.messages or n_models == 0 else 0

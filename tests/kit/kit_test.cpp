@@ -165,9 +165,9 @@ TEST_P(Tree, KeepsTheDuties) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Plugins, Tree,
-                         ::testing::Values(std::pair{"gguf", ""}, std::pair{"reference", ""}, std::pair{"cpu", ""},
-                                           std::pair{"far", ""}, std::pair{"block", ""},
-                                           std::pair{"gemma", "gemma3/gemma3-Q4_0.gguf"},
+                         ::testing::Values(std::pair{"gguf", ""}, std::pair{"safetensors", ""},
+                                           std::pair{"reference", ""}, std::pair{"cpu", ""}, std::pair{"far", ""},
+                                           std::pair{"block", ""}, std::pair{"gemma", "gemma3/gemma3-Q4_0.gguf"},
                                            std::pair{"qwen35", "qwen35/qwen35-Q4_K_M.gguf"}),
                          [](const auto& info) { return std::string(info.param.first); });
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <tenon/tokenizer.hpp>
 
+#include "fake_metadata.hpp"
 #include "mini_gguf.hpp"
 
 namespace tenon {
@@ -28,6 +29,27 @@ fs::path find_gguf(const fs::path& folder) {
   return {};
 }
 
+std::string read_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// Every tokenizer.json below the folder must give exactly the ids of the library that the file is written for.
+void check_tokenizer_files(const fs::path& folder, const nlohmann::json& golden) {
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const fs::path path = entry.path() / "tokenizer.json";
+    if (entry.path().filename() == "golden" || !fs::exists(path)) continue;
+    SCOPED_TRACE(path.string());
+    test::FakeMetadata metadata;
+    metadata.set_string("tokenizer.huggingface.json", read_text(path));
+    const auto tokenizer = make_tokenizer(metadata);
+    for (const auto& item : golden) {
+      const auto text = item.at("text").get<std::string>();
+      EXPECT_EQ(tokenizer->encode(text), item.at("ids").get<Ids>()) << text;
+    }
+  }
+}
+
 // Models whose folder has a golden/tokenizer.json; returns how many there were.
 int check_models(const fs::path& root) {
   int n_models = 0;
@@ -36,6 +58,8 @@ int check_models(const fs::path& root) {
     if (!entry.is_directory() || !fs::exists(golden)) continue;
     SCOPED_TRACE(golden.string());
     ++n_models;
+    check_tokenizer_files(entry.path(), read_json(golden));
+    if (find_gguf(entry.path()).empty()) continue;
     const auto tokenizer = make_tokenizer(*test::MiniGguf::read(find_gguf(entry.path()).string()));
     for (const auto& item : read_json(golden)) {
       const auto text = item.at("text").get<std::string>();

@@ -82,9 +82,20 @@ std::string tiny_gguf() {
   return b.build();
 }
 
+std::string tiny_safetensors() {
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"norm.weight":{"dtype":"F32","shape":[4],"data_offsets":[0,16]},)"
+      R"("a.weight":{"dtype":"F8_E4M3","shape":[2,16],"data_offsets":[16,48]},)"
+      R"("a.weight_scale_inv":{"dtype":"F32","shape":[1,1],"data_offsets":[48,52]},)"
+      R"("b.weight":{"dtype":"BF16","shape":[2,3],"data_offsets":[52,64]}})";
+  const uint64_t length = header.size();
+  return std::string(reinterpret_cast<const char*>(&length), sizeof length) + header + std::string(64, '\x38');
+}
+
 std::vector<Seed> seeds_of(const tenon_format& format, const KitOptions& options) {
   std::vector<Seed> out;
   if (view(format.name) == "gguf") out.push_back({"tiny.gguf", tiny_gguf()});
+  if (view(format.name) == "safetensors") out.push_back({"tiny.safetensors", tiny_safetensors()});
   if (options.files.empty()) return out;
   std::vector<fs::path> paths;
   for (const fs::directory_entry& entry : fs::directory_iterator(options.files))

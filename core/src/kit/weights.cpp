@@ -18,8 +18,8 @@ bool is_moderate(const tenon_dtype& record, const tenon_weight& row, float* valu
 
 Weight fresh_weight(const std::string& dtype, int64_t rows, int64_t cols, uint64_t seed, float scale) {
   const tenon_dtype& record = records().dtype(dtype);
-  if (record.n_plane != 1)
-    throw std::runtime_error("dtype " + dtype + " has several planes, for which the kit has no values");
+  if (record.n_plane != 1 && !record.encode)
+    throw std::runtime_error("dtype " + dtype + " has several planes and no encoder, so that the kit has no values for it");
   if (cols % record.block_cols) throw std::runtime_error("columns are no whole number of blocks");
   Random random(seed);
   if (record.encode) {
