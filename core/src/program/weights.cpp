@@ -129,9 +129,11 @@ WeightSet::PlanePart WeightSet::part_of(const Entry& entry, int64_t matrix, uint
   const PlanePart whole = {plane, is_stack ? 0 : bytes * uint64_t(matrix), bytes};
   if (entry.binding->transform != TENON_TRANSFORM_SLICE_ROWS || role == TENON_PLANE_MACRO) return whole;
   const uint64_t all = uint64_t(tensor.rows()), first = bytes * uint64_t(entry.binding->a);
-  if (first % all || bytes * uint64_t(entry.raw.rows) % all)
-    throw Error(ErrorKind::kFile, fmt::format("tensor {}: rows {} to {} cut through a tile of scales", tensor.name, entry.binding->a,
-                                              entry.binding->b - 1));
+  const int64_t tile = role == TENON_PLANE_CODES ? 1 : std::max<int64_t>(1, registry_.dtype(tensor.dtype)->tile_rows);
+  const bool cuts_tile = entry.binding->a % tile || entry.binding->b % tile || tensor.rows() % tile;
+  if (cuts_tile || first % all || bytes * uint64_t(entry.raw.rows) % all)
+    throw Error(ErrorKind::kFile, fmt::format("tensor {}: rows {} to {} cut through a tile of {} rows that share scales", tensor.name,
+                                              entry.binding->a, entry.binding->b - 1, tile));
   return {plane, whole.offset + first / all, bytes * uint64_t(entry.raw.rows) / all};
 }
 
