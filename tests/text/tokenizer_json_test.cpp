@@ -135,9 +135,11 @@ TEST(TokenizerJson, BrokenFilesAreRefusedWithThePlace) {
   file = byte_level();
   file["model"]["merges"] = {1};
   expect_refused(file, "a merge is no pair of texts");
-  file["model"]["merges"] = {{"a", "b", "c"}};
+  file["model"]["merges"] = Json::array({Json::array({"a", "b", "c"})});
   expect_refused(file, "a merge is no pair of texts");
-  file["model"]["merges"] = {{"a b", "c"}};
+  file["model"]["merges"] = {{"a", "b"}};  // an object
+  expect_refused(file, "the merges are no list");
+  file["model"]["merges"] = Json::array({Json::array({"a b", "c"})});
   expect_refused(file, "merge 0 joins texts with spaces");
 }
 

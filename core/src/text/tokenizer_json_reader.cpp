@@ -100,6 +100,7 @@ class Reader : public nlohmann::json_sax<Json> {
     ++depth_;
     if (in_merges() && depth_ == 4 && container.is_array()) return n_sides_ = 0, true;
     if ((in_vocabulary() || in_merges()) && depth_ > 3) return fail("vocabulary or merges hold what they must not");
+    if (depth_ == 3 && in_model("merges") && !container.is_array()) return fail("the merges are no list");
     if (in_model("vocab") && container.is_array())
       return fail("the vocabulary is a list, as a Unigram model has it, which is not served");
     if (depth_ >= 4 && in_model("vocab")) return fail("the vocabulary is no object of ids");
