@@ -196,11 +196,8 @@ typedef struct tenon_dtype {
   uint32_t struct_size, n_plane;
   tenon_str name;                   /* "q4_k", "vendor.x" */
   uint32_t block_cols, block_bytes; /* of plane 0 */
-  /* Grid of plane 1 in elements: element (r, c) has the scale (r / tile_rows, c / tile_cols), scales of a row together,
-   * the last tile of either axis may be short. tile_rows 0 = no grid; tile_cols 0 = one scale for tile_rows whole rows.
-   * Experts lie one after another in every plane: a row of a stack counts through it, and each expert has its own grid. */
-  uint32_t tile_rows, tile_cols;
-  uint32_t plane_bytes[4]; /* bytes of a plane's element or block; 0 = no such plane. n_plane: the last one's index + 1 */
+  uint32_t tile_rows, tile_cols;    /* grid of plane 1: rows 0 = none, cols 0 = whole rows; see docs/abi.md */
+  uint32_t plane_bytes[4];          /* bytes of a plane's element or block; 0 = no such plane */
   /* The definition: rows row0 … row0+n-1 as f32, [n][cols], bit for bit as the format's documents say. The weight is in
    * host memory and has layout 0. Pure, any thread. */
   tenon_status (*decode)(const tenon_weight* weight, int64_t row0, int64_t n, float* out) TENON_NOEXCEPT;
@@ -683,7 +680,7 @@ typedef struct tenon_architecture {
 } tenon_architecture;
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Formats
+ * Formats. The host opens and reads files, the plugin parses and checks; the host checks every range again.
  * ---------------------------------------------------------------------------------------------------------------- */
 
 enum { TENON_PLANE_CODES = 0, TENON_PLANE_SCALES = 1, TENON_PLANE_MINS = 2, TENON_PLANE_MACRO = 3 };
@@ -699,8 +696,7 @@ typedef struct tenon_tensor {
   int64_t dim[4]; /* dim[0] contiguous: cols; dim[1]: rows; dim[2]: experts */
   const tenon_plane* plane; /* borrowed until close() */
 } tenon_tensor;
-/* A format. The host opens and reads files, the plugin parses and checks; the host checks every range again. */
-enum { TENON_FORMAT_TAKES_ABSENT = 1u }; /* flag: a part that is not there is given to open() as a null handle */
+#define TENON_FORMAT_TAKES_ABSENT 1u /* flag: a part that is not there is a null handle in open(), see docs/abi.md */
 typedef struct tenon_format {
   uint32_t struct_size, flags;
   tenon_str name, scheme; /* scheme of its tensor names: "gguf", "hf" */
