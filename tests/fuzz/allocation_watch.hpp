@@ -16,6 +16,6 @@ class AllocationWatch {
 };
 
 // Beyond the input's size. Models of at most 64 KiB take far less than this.
-inline constexpr uint64_t kAllowedBytes = uint64_t(64) << 20;
+inline constexpr uint64_t kAllowedBytes = uint64_t(16) << 20;
 
 }  // namespace tenon::fuzz
