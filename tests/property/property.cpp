@@ -66,7 +66,7 @@ std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.nam
 
 std::vector<Case> all_cases() {
   std::vector<fs::path> folders = {fs::path(TENON_TEST_DATA) / "models"};
-  if (const char* more = std::getenv("TENON_TEST_MODELS"); more && *more) folders.emplace_back(more);
+  if (const char* more = std::getenv("TENON_PROPERTY_MODELS"); more && *more) folders.emplace_back(more);
   std::vector<Case> out;
   std::set<std::pair<std::string, uintmax_t>> known;  // the other folder may hold the same files
   for (size_t f = 0; f < folders.size(); ++f)
