@@ -256,6 +256,13 @@ class Use(Case):
         self.refused("K/V pages", "eval", "-m", MODEL, "--tokens", "5,6", *out, "-c", "1000000000", "--copies", "1024",
                      status=4, preexec_fn=little_memory)
 
+    def test_a_file_larger_than_all_address_space_is_no_fault_of_the_file(self):
+        model = self.folder / "large.gguf"
+        model.write_bytes(MODEL.read_bytes())
+        os.truncate(model, 1 << 40)  # sparse
+        self.refused("large.gguf': cannot be mapped", "inspect", model, status=4,
+                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30)))
+
     def test_devices_without_end_are_refused(self):
         self.refused("1 GiB", "perplexity", "-m", MODEL, "-f", "/dev/zero", status=3)
 
@@ -332,6 +339,7 @@ class Use(Case):
         words = "run", "-m", MODEL, "-p", "a", "-n", "1"
         self.refused("forbidden by the user", *words, "--forbid", "cpu")
         self.refused("--cache-type-k", *words, "--cache-type-k", "q4_k")
+        self.refused('--forbid: no kernel\'s name begins with "cqu"', *words, "--forbid", "cqu", status=0)
         self.refused("--tokens", "run", "-m", MODEL, "--tokens", "@")
 
     def test_a_slow_reader_that_does_not_block_gets_everything(self):

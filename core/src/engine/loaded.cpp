@@ -144,11 +144,21 @@ void Loaded::pick_backend(plugin::PluginHost& plugins) {
   if (!n) throw Error(ErrorKind::kRuntime, fmt::format("backend {} has no device", name));
   device_ = std::make_unique<program::Device>(backend, devices[0]);
   plugins.open_kernels(name);
+  warn_about_names("--prefer", options_.prefer);
+  warn_about_names("--forbid", options_.forbid);
   const uint32_t most = std::max(1u, devices[0]->max_workers);
   n_workers_ = device_->is_spmd() ? (options_.threads ? options_.threads : most) : 1;
   constexpr uint32_t kMostWorkers = 1024;
   if (n_workers_ > kMostWorkers)
     throw Error(ErrorKind::kUsage, fmt::format("threads: expected 1 to {}, found {}", kMostWorkers, n_workers_));
+}
+
+// A misspelt name would otherwise look like one that changes nothing.
+void Loaded::warn_about_names(const char* option, const std::vector<std::string>& names) const {
+  const auto& kernels = plugins_.registry().kernels;
+  for (const std::string& name : names)
+    if (std::none_of(kernels.begin(), kernels.end(), [&](const tenon_kernel* kernel) { return view(kernel->name).starts_with(name); }))
+      log(TENON_LOG_WARNING, fmt::format("{}: no kernel's name begins with \"{}\"", option, name));
 }
 
 store::StoreOptions Loaded::store_options() const {

@@ -80,6 +80,7 @@ class Loaded {
 
  private:
   void pick_backend(plugin::PluginHost& plugins);
+  void warn_about_names(const char* option, const std::vector<std::string>& names) const;
   store::StoreOptions store_options() const;
 
   plugin::PluginHost& plugins_;

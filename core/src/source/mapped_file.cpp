@@ -12,12 +12,15 @@
 namespace tenon::source {
 namespace {
 
-[[noreturn]] void fail(const std::string& path, const std::string& message) {
-  throw Error(ErrorKind::kFile, "model file '" + path + "': " + message);
+[[noreturn]] void fail(const std::string& path, const std::string& message, ErrorKind kind = ErrorKind::kFile) {
+  throw Error(kind, "model file '" + path + "': " + message);
 }
 
 [[noreturn]] void fail_errno(const std::string& path, const char* what) {
-  fail(path, std::string(what) + ": " + std::system_category().message(errno));
+  // Address space that runs out, or descriptors: no fault of the file.
+  const bool is_capacity = errno == ENOMEM || errno == EMFILE || errno == ENFILE;
+  fail(path, std::string(what) + ": " + std::system_category().message(errno),
+       is_capacity ? ErrorKind::kCapacity : ErrorKind::kFile);
 }
 
 uint64_t page_bytes() {
