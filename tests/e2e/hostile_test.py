@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -20,6 +21,7 @@ MODEL = DATA / "models" / "gemma3" / "gemma3-Q4_0.gguf"
 EXPERT_MODEL = DATA / "models" / "qwen35moe" / "qwen35moe-Q4_K_M.gguf"
 SCALED_MODEL = DATA / "models" / "llama" / "llama-MIX.gguf"
 RECURRENT_MODEL = DATA / "models" / "qwen35" / "qwen35-Q4_K_M.gguf"
+SAFETENSORS_MODEL = DATA / "models" / "qwen35moe" / "nvfp4-modelopt"
 FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 U32, F32, STRING, ARRAY = 4, 6, 8, 9
 
@@ -232,6 +234,90 @@ class Files(Case):
         file.write(self.path)
         self.tenon(*self.eval(), status=1)
         self.assertIn("position 1 are not finite", self.errors)
+
+
+class Folders(Case):
+    """Safetensors folders: a sound one, of which one file is changed or taken away."""
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.folder / "model"
+        shutil.copytree(SAFETENSORS_MODEL, self.model)
+
+    def refused(self, *named, words=None):
+        self.tenon(*(words or ("eval", "-m", self.model, "--tokens", "5,6", "--out", self.folder / "o")), status=3)
+        for text in named:
+            self.assertIn(text, self.errors)
+
+    def tensors(self):
+        blob = (self.model / "model.safetensors").read_bytes()
+        begin = 8 + struct.unpack_from("<Q", blob)[0]
+        return json.loads(blob[8:begin]), blob[begin:]
+
+    def write(self, header, data):
+        text = header if isinstance(header, bytes) else json.dumps(header).encode()
+        (self.model / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+    def test_a_sound_folder_runs_also_by_the_name_of_its_file(self):
+        for name in (self.model, self.model / "model.safetensors"):
+            self.tenon("eval", "-m", name, "--tokens", "5,6", "--out", self.folder / "o")
+
+    def test_a_file_that_is_cut_or_longer_is_refused_with_what_and_where(self):
+        header, data = self.tensors()
+        self.write(header, data[:-1])
+        self.refused("'model.safetensors': tensor", "leave the data", "is the file complete?")
+        self.write(header, data + b"x")
+        self.refused("'model.safetensors': the data at byte", "1 bytes behind the last tensor")
+        (self.model / "model.safetensors").write_bytes(struct.pack("<Q", 2**62) + b"{}")
+        self.refused("the header's length at byte 0", "expected at most 100000000")
+
+    def test_a_header_that_is_no_json_or_names_a_tensor_twice_is_refused(self):
+        header, data = self.tensors()
+        text = json.dumps(header).encode()
+        self.write(b"[" * 1000000, data)
+        self.refused("nested more than 64 deep")
+        self.write(text[:-1], data)
+        self.refused("'model.safetensors': JSON at byte")
+        self.write(text[:-1] + b', "lm_head.weight": {}}', data)
+        self.refused("'lm_head.weight' stands in one object twice")
+
+    def test_a_scale_that_is_missing_or_misshapen_is_named(self):
+        header, data = self.tensors()
+        scale = next(name for name in header if name.endswith(".weight_scale_2"))
+        header["other"] = header.pop(scale)
+        self.write(header, data)
+        self.refused("1 companion tensor", scale)
+
+    def test_missing_weights_are_all_named_and_other_configurations_refused(self):
+        header, data = self.tensors()
+        for name in ("lm_head.weight", "model.language_model.norm.weight"):
+            header["x." + name] = header.pop(name)
+        self.write(header, data)
+        self.refused("norm.weight")
+
+    def test_configurations_that_are_broken_are_refused_with_file_and_byte(self):
+        config = json.loads((self.model / "config.json").read_text())
+        (self.model / "config.json").write_text("{")
+        self.refused("'config.json': JSON at byte 1")
+        config["text_config"]["num_attention_heads"] = 0
+        (self.model / "config.json").write_text(json.dumps(config))
+        self.refused("text_config.num_attention_heads")
+        (self.model / "config.json").unlink()
+        self.refused("name no architecture")
+
+    def test_a_tokenizer_that_is_broken_or_of_another_kind_is_refused(self):
+        words = ("tokenize", "-m", self.model, "--", "text")
+        tokenizer = json.loads((self.model / "tokenizer.json").read_text())
+        (self.model / "tokenizer.json").write_text('{"model": ')
+        self.refused("tokenizer.json: at byte", words=words)
+        tokenizer["model"]["type"] = "Unigram"
+        (self.model / "tokenizer.json").write_text(json.dumps(tokenizer))
+        self.refused("tokenizer.json: model 'Unigram' is not served", words=words)
+
+    def test_a_part_of_a_set_that_is_missing_is_named(self):
+        index = {"weight_map": {"a": "model-00001-of-00002.safetensors", "b": "model-00002-of-00002.safetensors"}}
+        (self.model / "model.safetensors.index.json").write_text(json.dumps(index))
+        self.refused("2 files ('model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors') missing, with 2 tensors")
 
 
 class Use(Case):

@@ -23,9 +23,14 @@ std::string dtype_name(const plugin::PluginHost& plugins, uint32_t id) {
   return dtype ? std::string(view(dtype->name)) : fmt::format("dtype {}", id);
 }
 
+// Longer texts are files by themselves, such as a tokenizer.json.
+constexpr uint64_t kLongestText = 64 << 10;
+
 Json value_of(const tenon_value& value) {
   switch (value.type) {
-    case TENON_VALUE_STRING: return std::string(view(value.string));
+    case TENON_VALUE_STRING:
+      if (value.string.size > kLongestText) return fmt::format("text of {} bytes", value.string.size);
+      return std::string(view(value.string));
     case TENON_VALUE_BOOL: return value.integer != 0;
     case TENON_VALUE_F32:
     case TENON_VALUE_F64: return value.real;

@@ -317,7 +317,13 @@ const ModelInfo& Model::info() const { return impl_->info; }
 
 const Tokenizer& Model::tokenizer() const {
   if (!impl_->tokenizer)
-    impl_->tokenizer = engine::naming(impl_->loaded->options().path, [&] { return make_tokenizer(impl_->loaded->source().metadata()); });
+    impl_->tokenizer = engine::naming(impl_->loaded->options().path, [&] {
+      auto tokenizer = make_tokenizer(impl_->loaded->source().metadata());
+      if (tokenizer->size() > impl_->loaded->vocab())
+        throw Error(ErrorKind::kFile, "the tokenizer has " + std::to_string(tokenizer->size()) + " tokens, but the model's output has " +
+                                          std::to_string(impl_->loaded->vocab()) + " rows");
+      return tokenizer;
+    });
   return *impl_->tokenizer;
 }
 

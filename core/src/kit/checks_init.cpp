@@ -176,7 +176,7 @@ std::string record_fault(const plugin::Registry& found) {
       return "kernel " + text_of(k->name) + ": max_rows below min_rows";
   }
   for (const tenon_format* f : found.formats)
-    if (f->struct_size != sizeof *f || f->flags != 0)
+    if (f->struct_size != sizeof *f || (f->flags & ~TENON_FORMAT_TAKES_ABSENT))
       return "format " + text_of(f->name) + ": its size or flags are wrong";
   for (const tenon_architecture* a : found.architectures)
     if (a->struct_size != sizeof *a || a->flags != 0)
