@@ -38,9 +38,13 @@ void pack_items(const sdk::PackSlice& slice, const tenon_weight& w, int64_t widt
   for (int64_t row = slice.row0(); row < end; row += 16) {
     T* block = dst + row / 16 * block_items;
     for (int64_t lane = 0; lane < 16; ++lane) {
-      const auto* from = sdk::at<const T>(w.plane[0], (row + lane) * w.row_bytes);
+      const auto* from = sdk::at<const uint8_t>(w.plane[0], (row + lane) * w.row_bytes);
       for (int64_t c = 0; c < w.cols; c += width)
-        for (int64_t j = 0; j < width; ++j) block[c * 16 + lane * width + j] = row + lane < end ? from[c + j] : T(0);
+        for (int64_t j = 0; j < width; ++j) {
+          T value = 0;  // a file may place a plane at any address
+          if (row + lane < end) std::memcpy(&value, from + (c + j) * int64_t(sizeof value), sizeof value);
+          block[c * 16 + lane * width + j] = value;
+        }
     }
   }
 }
