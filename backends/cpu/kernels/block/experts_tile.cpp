@@ -51,21 +51,24 @@ template <uint32_t activation>
 void activate(const HiddenJob& job, const float* gate, const float* up, float* out) {
   const float bound = job.limit > 0 ? job.limit : __builtin_inff();
   for (int i = 0; i < kBlock; ++i) {
-    float g = gate[i] * job.gate_factor, u = up[i] * job.up_factor;
-    g = g > bound ? bound : g;
+    const float g = gate[i] * job.gate_factor;
+    float u = up[i] * job.up_factor;
     u = u > bound ? bound : u;
     u = u < -bound ? -bound : u;
-    if constexpr (activation == TENON_ACT_GELU_TANH) {
-      out[i] = gelu(g) * u;
-    } else if constexpr (activation == TENON_ACT_SWIGLU_OAI) {
-      out[i] = g * sigmoid(job.alpha * g) * (u + 1.0f);
-    } else if constexpr (activation == TENON_ACT_SIGMOID) {
-      out[i] = sigmoid(g) * u;
-    } else if constexpr (activation == TENON_ACT_NONE) {
-      out[i] = g * u;
-    } else {
-      out[i] = g * sigmoid(g) * u;
+    if constexpr (activation == TENON_ACT_SWIGLU_OAI) {  // its limit stands before the activation, the others' behind
+      const float limited = g > bound ? bound : g;
+      out[i] = limited * sigmoid(job.alpha * limited) * (u + 1.0f);
+      continue;
     }
+    float a = g;
+    if constexpr (activation == TENON_ACT_GELU_TANH) {
+      a = gelu(g);
+    } else if constexpr (activation == TENON_ACT_SIGMOID) {
+      a = sigmoid(g);
+    } else if constexpr (activation != TENON_ACT_NONE) {
+      a = g * sigmoid(g);
+    }
+    out[i] = (a > bound ? bound : a) * u;
   }
 }
 
