@@ -2,29 +2,13 @@
 // turns into vectors, without sums whose order could depend on it.
 #include <tenon/abi.h>
 
-#include <cstring>
-
+#include "float_bits.hpp"
 #include "linear.hpp"
 
 namespace tenon::block::TENON_ISA {
 namespace {
 
 constexpr int kBlock = 32;
-
-float float_of(int32_t bits) {
-  float out;
-  std::memcpy(&out, &bits, 4);
-  return out;
-}
-int32_t bits_of(float value) {
-  int32_t out;
-  std::memcpy(&out, &value, 4);
-  return out;
-}
-
-// Adding 1.5 × 2^23 rounds to a whole number, ties to even, and leaves it in the low bits.
-constexpr float kMagic = 12582912.0f;
-constexpr int32_t kMagicBits = 0x4b400000;
 
 // e^x: x = n log 2 + r, a polynomial in |r| ≤ log 2 / 2 (the well-known coefficients of Cephes' expf), 2^n from bits.
 // Far arguments are drawn to where the result is nearly 0 or huge; NaN stays NaN.

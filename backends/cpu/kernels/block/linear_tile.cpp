@@ -4,9 +4,8 @@
 // panel is read once for all rows of a tile, and stays in cache for the next tile.
 #include <tenon/abi.h>
 
-#include <cstring>
-
 #include "codes.hpp"
+#include "float_bits.hpp"
 #include "linear.hpp"
 
 namespace tenon::block::TENON_ISA {
@@ -15,24 +14,11 @@ namespace {
 // Integer sums run on top of the bits of 1.5 × 2^23, so that, read as f32, they are kMagic + sum without a conversion
 // (|sum| < 2^22 for every type). kMagic × scale is exact, hence fma(kMagic + sum, scale, -kMagic × scale) is the once
 // rounded scale × sum. (A scale above 2^103, which only mxfp4 can have, gives no number.)
-constexpr int32_t kMagicBits = 0x4b400000;
-constexpr float kMagic = 12582912.0f;
-
+//
 // Activations rearranged for a tile, block by block. Words of a block's record of `rows` rows: codes [8][rows], scale
 // [rows], then for both halves of the block the start of the integer sum, or the f32 sum for types with minimums
 // [2][rows].
 constexpr int kScaleWord = 8, kSumWord = 9, kRecordWords = 11;
-
-float float_of(int32_t bits) {
-  float out;
-  std::memcpy(&out, &bits, 4);
-  return out;
-}
-int32_t bits_of(float value) {
-  int32_t out;
-  std::memcpy(&out, &value, 4);
-  return out;
-}
 
 // Rows of the next tile when `left` are left: few and even tiles, since each decodes the weights anew.
 int tile_rows(int64_t left) {
