@@ -1,22 +1,11 @@
 #include "fault.hpp"
 
 #include <algorithm>
+#include <tenon/sdk/format.hpp>
 
 namespace tenon::safetensors {
 
-std::string quoted(std::string_view text) {
-  constexpr size_t kShown = 128;
-  std::string out = "'";
-  for (const char c : text.substr(0, kShown)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      out += sdk::text("\\x%02x", unsigned(byte));
-    } else {
-      out += c;
-    }
-  }
-  return out + (text.size() > kShown ? "…'" : "'");
-}
+std::string quoted(std::string_view text) { return sdk::quoted(text, 128); }
 
 std::string listed(const std::vector<std::string>& names, const char* what) {
   constexpr size_t kShown = 4;
