@@ -6,13 +6,21 @@
 namespace tenon::block_test {
 namespace {
 
-// Where a block's f16 fields are.
+// Where a block's f16 fields are. iq1_m's lies in the top bits of four words and is set apart.
 const std::vector<int>& half_fields(const std::string& dtype) {
   static const std::map<std::string, std::vector<int>> fields = {
-      {"q4_0", {0}},   {"q4_1", {0, 2}},   {"q5_0", {0}},   {"q5_1", {0, 2}}, {"q8_0", {0}},
-      {"iq4_nl", {0}}, {"q2_k", {80, 82}}, {"q3_k", {108}}, {"q4_k", {0, 2}}, {"q5_k", {0, 2}},
-      {"q6_k", {208}}, {"iq4_xs", {0}},    {"mxfp4", {}}};
+      {"q4_0", {0}},      {"q4_1", {0, 2}}, {"q5_0", {0}},    {"q5_1", {0, 2}}, {"q8_0", {0}},   {"iq4_nl", {0}},
+      {"q2_k", {80, 82}}, {"q3_k", {108}},  {"q4_k", {0, 2}}, {"q5_k", {0, 2}}, {"q6_k", {208}}, {"iq4_xs", {0}},
+      {"mxfp4", {}},      {"iq1_s", {0}},   {"iq1_m", {}},    {"iq2_xxs", {0}}, {"iq2_xs", {0}}, {"iq2_s", {0}},
+      {"iq3_xxs", {0}},   {"iq3_s", {0}},   {"tq1_0", {52}},  {"tq2_0", {64}}};
   return fields.at(dtype);
+}
+
+void set_iq1_m_scale(uint8_t* block, uint16_t half) {
+  for (int i = 0; i < 4; ++i) {
+    uint8_t& high = block[49 + 2 * i];
+    high = uint8_t((high & 0x0f) | (half >> (4 * i) & 15) << 4);
+  }
 }
 
 }  // namespace
@@ -25,8 +33,9 @@ testing::Kit& kit() {
 }
 
 const std::vector<std::string>& dtypes() {
-  static const std::vector<std::string> names = {"q4_0", "q4_1", "q5_0", "q5_1", "q8_0",   "iq4_nl", "q2_k",
-                                                 "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs", "mxfp4"};
+  static const std::vector<std::string> names = {
+      "q4_0",   "q4_1",  "q5_0",  "q5_1",  "q8_0",    "iq4_nl", "q2_k",  "q3_k",    "q4_k",  "q5_k",  "q6_k",
+      "iq4_xs", "mxfp4", "iq1_s", "iq1_m", "iq2_xxs", "iq2_xs", "iq2_s", "iq3_xxs", "iq3_s", "tq1_0", "tq2_0"};
   return names;
 }
 
@@ -51,11 +60,14 @@ Weight random_weight(const std::string& dtype, int64_t rows, int64_t cols, Rando
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random.bits() >> 20);
   static constexpr float kHostile[] = {0.0f, -0.0f, 6e-8f, 5e-5f, -0.02f, 1.0f, 60000.0f, 0.01f};
   for (size_t b = 0; b < n; ++b) {
+    const auto scale = [&] {
+      return testing::to_f16(scales == Scales::kUsual ? 0.01f * (1.5f + random.uniform()) : kHostile[random.below(8)]);
+    };
     for (const int field : half_fields(dtype)) {
-      const float value = scales == Scales::kUsual ? 0.01f * (1.5f + random.uniform()) : kHostile[random.below(8)];
-      const uint16_t half = testing::to_f16(value);
+      const uint16_t half = scale();
       std::memcpy(&bytes[b * block + static_cast<size_t>(field)], &half, sizeof half);
     }
+    if (dtype == "iq1_m") set_iq1_m_scale(&bytes[b * block], scale());
     // A byte is the exponent of mxfp4's scale.
     static constexpr uint8_t kExponents[] = {0, 1, 2, 60, 120, 127, 144, 125};
     if (dtype == "mxfp4")
@@ -66,9 +78,20 @@ Weight random_weight(const std::string& dtype, int64_t rows, int64_t cols, Rando
 
 void set_scale(Weight& weight, int64_t row, int64_t block, uint16_t half) {
   const tenon_dtype& record = kit().dtype(weight.dtype);
-  std::memcpy(
-      weight.plane[0].data() + row * weight.row_bytes + block * record.block_bytes + half_fields(weight.dtype)[0],
-      &half, sizeof half);
+  uint8_t* at = weight.plane[0].data() + row * weight.row_bytes + block * record.block_bytes;
+  if (weight.dtype == "iq1_m") return set_iq1_m_scale(at, half);
+  std::memcpy(at + half_fields(weight.dtype)[0], &half, sizeof half);
+}
+
+void copy_scales(const Weight& from, Weight& to) {
+  const tenon_dtype& record = kit().dtype(from.dtype);
+  for (size_t at = 0; at < from.plane[0].size(); at += record.block_bytes) {
+    for (const int field : half_fields(from.dtype))
+      std::memcpy(&to.plane[0][at + static_cast<size_t>(field)], &from.plane[0][at + static_cast<size_t>(field)], 2);
+    if (from.dtype == "mxfp4") to.plane[0][at] = from.plane[0][at];
+    for (size_t i = 49; from.dtype == "iq1_m" && i < 56; i += 2)
+      to.plane[0][at + i] = uint8_t((to.plane[0][at + i] & 0x0f) | (from.plane[0][at + i] & 0xf0));
+  }
 }
 
 }  // namespace tenon::block_test

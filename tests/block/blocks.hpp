@@ -28,5 +28,7 @@ Weight random_weight(const std::string& dtype, int64_t rows, int64_t cols, Rando
                      Scales scales = Scales::kUsual);
 // Overwrites the first f16 of a block.
 void set_scale(Weight& weight, int64_t row, int64_t block, uint16_t half);
+// Gives every block of `to` the f16 scales (the exponent, of mxfp4) of `from`, a weight of the same dtype and shape.
+void copy_scales(const Weight& from, Weight& to);
 
 }  // namespace tenon::block_test

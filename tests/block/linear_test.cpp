@@ -88,20 +88,7 @@ TEST_P(LinearTest, HoldsTheLargestSums) {
     Weight w = Weight::raw(dtype(), 16, 2 * record.block_cols, bytes.data(), bytes.size());
     Random random(4);
     const Weight finite = random_weight(dtype(), 16, w.cols, random);
-    // Random finite f16 fields, constant codes: take the fields from a random weight of the same shape.
-    for (size_t b = 0; b < size_t{32}; ++b) {
-      for (const size_t field : {size_t{0}, size_t{2}, size_t{80}, size_t{82}, size_t{108}, size_t{208}}) {
-        const bool is_half = record.block_cols == 32 ? field == 0 || (field == 2 && dtype().back() == '1')
-                             : dtype() == "q2_k"     ? field == 80 || field == 82
-                             : dtype() == "q3_k"     ? field == 108
-                             : dtype() == "q6_k"     ? field == 208
-                             : dtype() == "iq4_xs"   ? field == 0
-                                                     : field < 4;
-        if (!is_half) continue;
-        const size_t at = b * record.block_bytes + field;
-        w.plane[0][at] = finite.plane[0][at], w.plane[0][at + 1] = finite.plane[0][at + 1];
-      }
-    }
+    copy_scales(finite, w);  // finite scales, constant codes
     std::vector<float> x(static_cast<size_t>(3 * w.cols), 1.0f);
     for (int64_t i = 0; i < w.cols; ++i) x[static_cast<size_t>(w.cols + i)] = -1.0f;
     for (int64_t i = 0; i < w.cols; ++i) x[static_cast<size_t>(2 * w.cols + i)] = i % 2 ? 1.0f : -1.0f;

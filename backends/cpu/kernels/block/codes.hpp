@@ -16,13 +16,17 @@ namespace tenon::block::TENON_ISA {
 struct alignas(16) ByteTable {
   uint8_t at[16];
 };
-static constexpr ByteTable make_bytes(const int8_t (&values)[16], int offset) {
-  ByteTable table{};
-  for (int i = 0; i < 16; ++i) table.at[i] = static_cast<uint8_t>(values[i] + offset);
-  return table;
-}
-static constexpr ByteTable kIq4Bytes = make_bytes(kIq4Values, info(Type::kIq4Nl).offset);
-static constexpr ByteTable kE2m1Bytes = make_bytes(kE2m1Values, info(Type::kMxfp4).offset);
+// The type's table, moved so that no byte is negative.
+template <Type type>
+struct TableBytes {
+  static constexpr ByteTable make() {
+    constexpr TypeInfo kInfo = kTypeInfo[static_cast<int>(type)];
+    ByteTable table{};
+    for (int i = 0; i < 16; ++i) table.at[i] = static_cast<uint8_t>(table_values(kInfo.table)[i] + kInfo.offset);
+    return table;
+  }
+  static constexpr ByteTable kBytes = make();
+};
 
 // Quad q of the block of codes at `block` (plus 4 × the first lane): code, or table value + offset, of four columns a
 // lane.
@@ -33,21 +37,30 @@ TENON_INLINE Bytes quad(const uint8_t* block) {
   if constexpr (kLow == 8) return load_bytes(block + q * 64);
   constexpr int kVector = kLow == 4 ? q % 4 : q / 4;
   constexpr int kShift = kLow == 4 ? q / 4 * 4 : q % 4 * 2;
-  const Bytes low = masked(shifted<kShift>(load_bytes(block + kVector * 64)), (1 << kLow) - 1);
-  if constexpr (kInfo.table == Table::kIq4) return lookup(kIq4Bytes.at, low);
-  if constexpr (kInfo.table == Table::kE2m1) return lookup(kE2m1Bytes.at, low);
-  if constexpr (kHigh == 0) return low;
-  constexpr int kHighVector = kHigh == 1 ? 0 : q / 4;
-  constexpr int kFrom = kHigh == 1 ? q : q % 4 * 2;
-  const Bytes high = shifted<kFrom - kLow>(load_bytes(block + high_offset(type) + kHighVector * 64));
-  return merged(low, high, ((1 << kHigh) - 1) << kLow);
+  Bytes code = masked(shifted<kShift>(load_bytes(block + kVector * 64)), (1 << kLow) - 1);
+  if constexpr (kHigh > 0) {
+    constexpr int kHighVector = kHigh == 1 ? 0 : q / 4;
+    constexpr int kFrom = kHigh == 1 ? q : q % 4 * 2;
+    const Bytes high = shifted<kFrom - kLow>(load_bytes(block + high_offset(type) + kHighVector * 64));
+    code = merged(code, high, ((1 << kHigh) - 1) << kLow);
+  }
+  if constexpr (kInfo.table != Table::kNone) return lookup(TableBytes<type>::kBytes.at, code);
+  return code;
 }
 
 // Bits of a quad's bytes, for dot().
 static constexpr int quad_bits(Type type) {
-  if (info(type).table == Table::kIq4) return 8;
-  if (info(type).table == Table::kE2m1) return 5;
-  return info(type).low_bits + info(type).high_bits;
+  switch (info(type).table) {
+    case Table::kNone:
+      return info(type).low_bits + info(type).high_bits;
+    case Table::kIq4:
+      return 8;
+    case Table::kIq2:
+    case Table::kIq3Xxs:
+      return 7;
+    default:
+      return 5;
+  }
 }
 // What quad() is too large by, as far as dot() does not see to it.
 static constexpr int dot_offset(Type type) { return quad_bits(type) == 8 && kSignedDot8 ? 0 : info(type).offset; }
@@ -68,7 +81,9 @@ TENON_INLINE GroupScales group_scales(const uint8_t* unit, int lane, int group) 
   if constexpr (kKind == ScaleKind::kHalf) return {d, d};
   if constexpr (kKind == ScaleKind::kHalfMin) return {d, load_halves(unit + 32 + lane * 2)};
   if constexpr (kKind == ScaleKind::kSuper) {
-    const Floats scale = mul(d, load_i8(unit + 32 + group * 16 + lane));
+    constexpr int kDown = kTypeInfo[static_cast<int>(type)].scale_shift;
+    Floats scale = mul(d, load_i8(unit + 32 + group * 16 + lane));
+    if constexpr (kDown > 0) scale = mul(scale, broadcast(1.0f / static_cast<float>(1 << kDown)));
     return {scale, scale};
   }
   if constexpr (kKind == ScaleKind::kSuperMin || kKind == ScaleKind::kSuperMin4) {

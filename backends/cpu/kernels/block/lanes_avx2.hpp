@@ -35,7 +35,7 @@ TENON_INLINE Bytes lookup(const uint8_t* table16, Bytes index) {
   return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(table), index);
 }
 
-// vpmaddubsw adds two products in 16 bits and saturates. Below 8 bits nothing can overflow (2 × 63 × 127); 8-bit
+// vpmaddubsw adds two products in 16 bits and saturates. Below 8 bits nothing can overflow (2 × 127 × 127); 8-bit
 // weights go in as |w| ≤ 128 against sign(w) × x, at most 2 × 128 × 127 = 32512.
 template <int bits>
 TENON_INLINE Ints dot(Ints sum, Bytes w, int32_t x) {

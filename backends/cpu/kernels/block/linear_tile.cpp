@@ -153,10 +153,12 @@ constexpr TypeTiles make_tiles() {
   return t;
 }
 constexpr TypeTiles kTiles[kTypes] = {
-    make_tiles<Type::kQ4_0>(),  make_tiles<Type::kQ4_1>(),  make_tiles<Type::kQ5_0>(), make_tiles<Type::kQ5_1>(),
-    make_tiles<Type::kQ8_0>(),  make_tiles<Type::kIq4Nl>(), make_tiles<Type::kQ2K>(),  make_tiles<Type::kQ3K>(),
-    make_tiles<Type::kQ4K>(),   make_tiles<Type::kQ5K>(),   make_tiles<Type::kQ6K>(),  make_tiles<Type::kIq4Xs>(),
-    make_tiles<Type::kMxfp4>(),
+    make_tiles<Type::kQ4_0>(),  make_tiles<Type::kQ4_1>(),  make_tiles<Type::kQ5_0>(),   make_tiles<Type::kQ5_1>(),
+    make_tiles<Type::kQ8_0>(),  make_tiles<Type::kIq4Nl>(), make_tiles<Type::kQ2K>(),    make_tiles<Type::kQ3K>(),
+    make_tiles<Type::kQ4K>(),   make_tiles<Type::kQ5K>(),   make_tiles<Type::kQ6K>(),    make_tiles<Type::kIq4Xs>(),
+    make_tiles<Type::kMxfp4>(), make_tiles<Type::kIq1S>(),  make_tiles<Type::kIq1M>(),   make_tiles<Type::kIq2Xxs>(),
+    make_tiles<Type::kIq2Xs>(), make_tiles<Type::kIq2S>(),  make_tiles<Type::kIq3Xxs>(), make_tiles<Type::kIq3S>(),
+    make_tiles<Type::kTq1>(),   make_tiles<Type::kTq2>(),
 };
 
 void chunk(const LinearJob& job, int64_t row0, int64_t rows) {

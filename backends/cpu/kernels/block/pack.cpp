@@ -2,7 +2,8 @@
 // also the unit that a lane keeps, so most of a block moves as whole words.
 #include "pack.hpp"
 
-#include <cstring>
+#include "lane.hpp"
+#include "pack_levels.hpp"
 
 namespace tenon::block {
 namespace {
@@ -21,40 +22,6 @@ constexpr SpreadTable make_spread() {
   return table;
 }
 constexpr SpreadTable kSpread = make_spread();
-
-uint32_t word_at(const uint8_t* p) {
-  uint32_t word;
-  std::memcpy(&word, p, 4);
-  return word;
-}
-uint16_t half_at(const uint8_t* p) {
-  uint16_t half;
-  std::memcpy(&half, p, 2);
-  return half;
-}
-
-// One lane of one panel: where its words, halves and bytes go.
-struct Lane {
-  uint8_t* scales;  // of the unit
-  uint8_t* codes;   // of the unit's first block
-  int index;
-  void word(int64_t block_offset, int vector, uint32_t value) const {
-    std::memcpy(codes + block_offset + vector * 64 + index * 4, &value, 4);
-  }
-  void half(int position, uint16_t value) const { std::memcpy(scales + position * 32 + index * 2, &value, 2); }
-  void byte(int64_t offset, uint8_t value) const { scales[offset + index] = value; }
-};
-
-// Eight words of 4-bit codes, one code a byte, to the four words that a lane keeps.
-void put_nibbles(const Lane& lane, int64_t block_offset, const uint32_t (&quad)[8]) {
-  for (int v = 0; v < 4; ++v) lane.word(block_offset, v, quad[v] | quad[v + 4] << 4);
-}
-// Eight words of 2-bit codes, one a byte, to two words.
-void put_pairs(const Lane& lane, int64_t block_offset, int vector, const uint32_t (&quad)[8]) {
-  for (int v = 0; v < 2; ++v)
-    lane.word(block_offset, vector + v,
-              quad[4 * v] | quad[4 * v + 1] << 2 | quad[4 * v + 2] << 4 | quad[4 * v + 3] << 6);
-}
 
 void pack_nibble_words(const Lane& lane, int64_t block_offset, const uint8_t* codes) {
   for (int v = 0; v < 4; ++v) lane.word(block_offset, v, word_at(codes + 4 * v));
@@ -183,7 +150,8 @@ void pack_mxfp4(const Lane& lane, const uint8_t* block) {
 }
 
 template <Type type>
-void pack_block(const Lane& lane, const uint8_t* block) {
+void pack_block(const Lane& lane, const uint8_t* block, const BlockDecoder& decode) {
+  if constexpr (is_levels(type)) return pack_levels(type, lane, block, decode);
   if constexpr (type == Type::kMxfp4) return pack_mxfp4(lane, block);
   if constexpr (!is_super(type)) pack_small(type, lane, block);
   if constexpr (type == Type::kQ4K) pack_q45k(lane, block, false);
@@ -195,7 +163,8 @@ void pack_block(const Lane& lane, const uint8_t* block) {
 }
 
 template <Type type>
-void pack_panel(const uint8_t* src, int64_t row_bytes, int64_t cols, int lanes, uint8_t* panel) {
+void pack_panel(const uint8_t* src, int64_t row_bytes, int64_t cols, int lanes, const BlockDecoder& decode,
+                uint8_t* panel) {
   constexpr TypeInfo kInfo = kTypeInfo[static_cast<int>(type)];
   const int64_t unit_codes = kInfo.file_cols / kBlockCols * code_bytes(type);
   const int64_t codes = codes_offset(type, cols);
@@ -207,26 +176,29 @@ void pack_panel(const uint8_t* src, int64_t row_bytes, int64_t cols, int lanes, 
   for (int64_t u = 0; u < units; ++u)
     for (int l = 0; l < lanes; ++l)
       pack_block<type>({panel + u * scale_unit_bytes(type), panel + codes + u * unit_codes, l},
-                       src + l * row_bytes + u * kInfo.file_bytes);
+                       src + l * row_bytes + u * kInfo.file_bytes, decode);
 }
 
-using PanelPacker = void (*)(const uint8_t*, int64_t, int64_t, int, uint8_t*);
+using PanelPacker = void (*)(const uint8_t*, int64_t, int64_t, int, const BlockDecoder&, uint8_t*);
 constexpr PanelPacker kPackers[kTypes] = {
-    pack_panel<Type::kQ4_0>,  pack_panel<Type::kQ4_1>,  pack_panel<Type::kQ5_0>, pack_panel<Type::kQ5_1>,
-    pack_panel<Type::kQ8_0>,  pack_panel<Type::kIq4Nl>, pack_panel<Type::kQ2K>,  pack_panel<Type::kQ3K>,
-    pack_panel<Type::kQ4K>,   pack_panel<Type::kQ5K>,   pack_panel<Type::kQ6K>,  pack_panel<Type::kIq4Xs>,
-    pack_panel<Type::kMxfp4>,
+    pack_panel<Type::kQ4_0>,  pack_panel<Type::kQ4_1>,  pack_panel<Type::kQ5_0>,   pack_panel<Type::kQ5_1>,
+    pack_panel<Type::kQ8_0>,  pack_panel<Type::kIq4Nl>, pack_panel<Type::kQ2K>,    pack_panel<Type::kQ3K>,
+    pack_panel<Type::kQ4K>,   pack_panel<Type::kQ5K>,   pack_panel<Type::kQ6K>,    pack_panel<Type::kIq4Xs>,
+    pack_panel<Type::kMxfp4>, pack_panel<Type::kIq1S>,  pack_panel<Type::kIq1M>,   pack_panel<Type::kIq2Xxs>,
+    pack_panel<Type::kIq2Xs>, pack_panel<Type::kIq2S>,  pack_panel<Type::kIq3Xxs>, pack_panel<Type::kIq3S>,
+    pack_panel<Type::kTq1>,   pack_panel<Type::kTq2>,
 };
 
 }  // namespace
 
-void pack_rows(Type type, const uint8_t* src, int64_t row_bytes, int64_t cols, int64_t row0, int64_t rows,
-               uint8_t* dst) {
-  const int64_t bytes = panel_bytes(type, cols);
+void pack_rows(Type type, const tenon_weight& src, int64_t row0, int64_t rows, uint8_t* dst) {
+  const int64_t bytes = panel_bytes(type, src.cols);
+  const int64_t row_bytes = src.row_bytes ? src.row_bytes : src.cols / info(type).file_cols * info(type).file_bytes;
+  const BlockDecoder decode(src);
   for (int64_t r = row0; r < row0 + rows; r += kPanelRows) {
     const int64_t left = row0 + rows - r;
-    kPackers[static_cast<int>(type)](src + r * row_bytes, row_bytes, cols,
-                                     static_cast<int>(left < kPanelRows ? left : kPanelRows),
+    kPackers[static_cast<int>(type)](sdk::at<const uint8_t>(src.plane[0], r * row_bytes), row_bytes, src.cols,
+                                     static_cast<int>(left < kPanelRows ? left : kPanelRows), decode,
                                      dst + r / kPanelRows * bytes);
   }
 }

@@ -18,7 +18,7 @@
 // Codes are unsigned; the weight's integer is code - offset, or table[code] for the types with a table.
 //
 // Scales, by kind (f16 vectors hold 16 lanes, as do i8 ones):
-//   kHalf      a block of 32:    d f16
+//   kHalf      a block of the file (32 or 256): d f16
 //   kBrain     a block of 32:    d bf16
 //   kHalfMin   a block of 32:    d f16, m f16
 //   kSuper     a block of 256:   d f16, then a group: scale i8
@@ -31,7 +31,7 @@
 namespace tenon::block {
 
 enum class ScaleKind : uint8_t { kHalf, kBrain, kHalfMin, kSuper, kSuperMin, kSuperMin4 };
-enum class Table : uint8_t { kNone, kIq4, kE2m1 };
+enum class Table : uint8_t { kNone, kIq4, kE2m1, kIq1, kIq2, kIq3Xxs, kIq3S };
 
 enum class Type : uint8_t {
   kQ4_0,
@@ -47,6 +47,15 @@ enum class Type : uint8_t {
   kQ6K,
   kIq4Xs,
   kMxfp4,
+  kIq1S,
+  kIq1M,
+  kIq2Xxs,
+  kIq2Xs,
+  kIq2S,
+  kIq3Xxs,
+  kIq3S,
+  kTq1,
+  kTq2,
   kCount
 };
 constexpr int kTypes = static_cast<int>(Type::kCount);
@@ -63,6 +72,7 @@ struct TypeInfo {
   int16_t offset;  // weight's integer = code - offset; with a table, code is table value + offset
   uint8_t group;   // columns that share a scale: 16 or 32
   ScaleKind scales;
+  uint8_t scale_shift = 0;  // scales are 2^-this of what the unit says
 };
 
 constexpr TypeInfo kTypeInfo[kTypes] = {
@@ -80,6 +90,15 @@ constexpr TypeInfo kTypeInfo[kTypes] = {
     {"iq4_xs", 256, 136, 4, 0, Table::kIq4, 128, 32, ScaleKind::kSuper},
     // Twice the values and half the scale, so that values are whole numbers.
     {"mxfp4", 32, 17, 4, 0, Table::kE2m1, 12, 32, ScaleKind::kBrain},
+    {"iq1_s", 256, 50, 2, 1, Table::kIq1, 9, 32, ScaleKind::kSuper, 3},
+    {"iq1_m", 256, 56, 2, 1, Table::kIq1, 9, 16, ScaleKind::kSuper, 3},
+    {"iq2_xxs", 256, 66, 2, 1, Table::kIq2, 43, 32, ScaleKind::kSuper, 3},
+    {"iq2_xs", 256, 74, 2, 1, Table::kIq2, 43, 16, ScaleKind::kSuper, 3},
+    {"iq2_s", 256, 82, 2, 1, Table::kIq2, 43, 16, ScaleKind::kSuper, 3},
+    {"iq3_xxs", 256, 98, 4, 0, Table::kIq3Xxs, 62, 32, ScaleKind::kSuper, 2},
+    {"iq3_s", 256, 110, 4, 0, Table::kIq3S, 15, 32, ScaleKind::kSuper},
+    {"tq1_0", 256, 54, 2, 0, Table::kNone, 1, 32, ScaleKind::kHalf},
+    {"tq2_0", 256, 66, 2, 0, Table::kNone, 1, 32, ScaleKind::kHalf},
 };
 
 static constexpr const TypeInfo& info(Type type) { return kTypeInfo[static_cast<int>(type)]; }
@@ -90,11 +109,38 @@ constexpr int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 
 // Twice the values of e2m1, which mxfp4 has for codes.
 constexpr int8_t kE2m1Values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
+// The codebooks of iq1, iq2 and iq3 hold vectors of few levels each: here a column keeps its own level and sign, which
+// takes up to 1.4 bits more than the file but no search in a codebook at each use. iq1: eight times -1, 0 or 1, moved
+// down (codes 0 … 2) or up by 1.
+constexpr int8_t kIq1Values[16] = {-9, -1, 7, 0, -7, 1, 9};
+constexpr int8_t kIq2Values[16] = {8, 25, 43, 0, -8, -25, -43};
+constexpr int8_t kIq3XxsValues[16] = {4, 12, 20, 28, 36, 44, 52, 62, -4, -12, -20, -28, -36, -44, -52, -62};
+constexpr int8_t kIq3SValues[16] = {1, 3, 5, 7, 9, 11, 13, 15, -1, -3, -5, -7, -9, -11, -13, -15};
+
+static constexpr const int8_t (&table_values(Table table))[16] {
+  switch (table) {
+    case Table::kE2m1:
+      return kE2m1Values;
+    case Table::kIq1:
+      return kIq1Values;
+    case Table::kIq2:
+      return kIq2Values;
+    case Table::kIq3Xxs:
+      return kIq3XxsValues;
+    case Table::kIq3S:
+      return kIq3SValues;
+    default:
+      return kIq4Values;
+  }
+}
+
 static constexpr bool has_min(Type type) {
   const ScaleKind kind = info(type).scales;
   return kind == ScaleKind::kHalfMin || kind == ScaleKind::kSuperMin || kind == ScaleKind::kSuperMin4;
 }
 static constexpr bool is_super(Type type) { return info(type).file_cols == 256; }
+// Types that are packed from the levels that their record decodes, not from the file's bits: iq1, iq2, iq3, tq1, tq2.
+static constexpr bool is_levels(Type type) { return type >= Type::kIq1S && type <= Type::kTq2; }
 
 // Bytes of one block's codes in a panel, and where its high bits begin.
 static constexpr int64_t high_offset(Type type) { return info(type).low_bits * 64; }

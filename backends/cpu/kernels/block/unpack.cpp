@@ -16,8 +16,7 @@ int code_of(const TypeInfo& t, const uint8_t* block, int64_t high_at, int lane, 
   if (t.low_bits == 2) code = block[q / 4 * 64 + byte] >> (2 * (q % 4)) & 3;
   if (t.high_bits == 1) code |= (block[high_at + byte] >> q & 1) << t.low_bits;
   if (t.high_bits == 2) code |= (block[high_at + q / 4 * 64 + byte] >> (2 * (q % 4)) & 3) << t.low_bits;
-  if (t.table == Table::kIq4) return kIq4Values[code];
-  return t.table == Table::kE2m1 ? kE2m1Values[code] : code - t.offset;
+  return t.table == Table::kNone ? code - t.offset : table_values(t.table)[code];
 }
 
 float lane_half(const uint8_t* unit, int position, int lane) {
@@ -48,7 +47,7 @@ Affine affine_of(const TypeInfo& t, const uint8_t* unit, int lane, int group) {
     case ScaleKind::kHalfMin:
       return {d, lane_half(unit, 1, lane)};
     case ScaleKind::kSuper:
-      return {d * static_cast<int8_t>(unit[32 + group * 16 + lane]), 0};
+      return {d * static_cast<int8_t>(unit[32 + group * 16 + lane]) / static_cast<float>(1 << t.scale_shift), 0};
     case ScaleKind::kSuperMin:
       return {d * unit[64 + group * 16 + lane], -(lane_half(unit, 1, lane) * unit[64 + (groups + group) * 16 + lane])};
     case ScaleKind::kSuperMin4: {

@@ -41,8 +41,7 @@ void pack_weight(const sdk::PackSlice& slice) {
                                static_cast<long long>(row0), static_cast<long long>(row0 + rows),
                                static_cast<long long>(src.rows), kPanelRows));
   }
-  const int64_t row_bytes = src.row_bytes ? src.row_bytes : src.cols / info(type).file_cols * info(type).file_bytes;
-  pack_rows(type, sdk::at<const uint8_t>(src.plane[0]), row_bytes, src.cols, row0, rows, slice.dst());
+  pack_rows(type, src, row0, rows, slice.dst());
 }
 
 }  // namespace tenon::block
