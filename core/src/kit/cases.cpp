@@ -293,6 +293,16 @@ Cases route_cases() {
   return out;
 }
 
+// The kth expert's values are its own.
+Weight make_experts(const std::string& dtype, uint32_t n, int64_t rows, int64_t cols, uint64_t seed, int64_t gap) {
+  std::vector<Weight> experts;
+  for (uint32_t e = 0; e < n; ++e) experts.push_back(make_weight(dtype, rows, cols, seed * 1000 + e));
+  return stacked(experts, gap);
+}
+
+// At least `n`, and more than one tile of a grid of scales.
+int64_t beyond_tile(int64_t n, uint32_t tile) { return int64_t(tile) < n ? n : int64_t(tile) + 8; }
+
 struct ExpertCase {
   std::string label;
   std::array<std::string, 3> dtype;
@@ -306,7 +316,7 @@ float unit_scale(const Weight& w) {
   double sum = 0;
   const std::vector<float> values = w.decoded();
   for (const float v : values) sum += double(v) * v;
-  return float(1.0 / std::sqrt(1e-30 + sum / double(w.rows)));
+  return float(1.0 / std::sqrt(1e-30 + sum / double(w.rows * std::max(1u, w.n_expert))));
 }
 
 // Rows of the experts' weights fit no vector, some experts get no row; `crowded` sends every row to the same ones.
@@ -314,20 +324,21 @@ OpCase expert_ffn_case(const ExpertCase& how, uint32_t rows, Values values) {
   constexpr uint32_t kExperts = 7;
   constexpr int64_t kCols = 41;
   const auto& [gate, up, down] = how.dtype;
-  const int64_t top_k = how.attr.top_k, hidden = fit(72, down), width = std::max(fit(96, gate), fit(96, up));
+  const tenon_dtype& grid = records().dtype(gate);
+  const int64_t top_k = how.attr.top_k, hidden = fit(beyond_tile(72, grid.tile_rows), down);
+  const int64_t least = beyond_tile(96, grid.tile_cols), width = std::max(fit(least, gate), fit(least, up));
   OpCase c = attr_case(TENON_OP_EXPERT_FFN, how.attr, rows);
   std::vector<int32_t> ids;
   for (uint32_t r = 0; r < rows; ++r)
     for (int64_t slot = 0; slot < top_k; ++slot)
       ids.push_back(int32_t((how.crowded ? 2 + slot * 2 : r * 5 + r / 7 + slot * 3) % (kExperts - 1)));
-  const Weight first = make_weight(gate, kExperts * hidden, width, 37);
+  const Weight first = make_experts(gate, kExperts, hidden, width, 37, how.gap);
   c.input(rows, width, rows_of(rows, width, 35, values, unit_scale(first))).ids(rows, top_k, ids);
   std::vector<float> share = rows_of(rows, top_k, 36, Values::kUsual);
   for (float& v : share) v = std::fabs(v);
   c.input(rows, top_k, std::move(share));
-  c.weight(stacked(first, kExperts, how.gap));
-  c.weight(stacked(make_weight(up, kExperts * hidden, width, 38), kExperts, how.gap));
-  c.weight(stacked(make_weight(down, kExperts * kCols, hidden, 39), kExperts, how.gap));
+  c.weight(first).weight(make_experts(up, kExperts, hidden, width, 38, how.gap));
+  c.weight(make_experts(down, kExperts, kCols, hidden, 39, how.gap));
   for (uint32_t i = 0; how.macros && i < 3 * kExperts; ++i) c.macro.push_back(0.5f + float(i % 5));
   return c.output(how.attr.combine ? kCols * top_k : kCols);
 }
@@ -335,7 +346,6 @@ OpCase expert_ffn_case(const ExpertCase& how, uint32_t rows, Values values) {
 Cases expert_ffn_cases() {
   std::vector<ExpertCase> all;
   for (const std::string& dtype : all_dtypes()) {
-    if (records().dtype(dtype).n_plane != 1) continue;  // stacked() lays out one plane; goldens hold experts of several
     const std::array<std::string, 3> one = {dtype, dtype, dtype};
     all.push_back({.label = dtype + ", factors, gaps between experts", .dtype = one, .macros = true, .gap = 4096});
     if (dtype != "f32" && dtype != "bf16" && dtype != "q8_0" && dtype != "q4_k") continue;

@@ -256,11 +256,7 @@ class Bound {
   }
 
   void bind_weights() {
-    for (size_t i = 0; i < weights_.size(); ++i)
-      for (int p = 0; p < 4; ++p) {
-        const Bytes& plane = case_.weights[i].plane[p];
-        weights_[i].plane[p] = plane.empty() ? 0 : address(plane.data());
-      }
+    for (size_t i = 0; i < weights_.size(); ++i) std::ranges::copy(case_.weights[i].planes(), weights_[i].plane);
   }
 
   // Experts are packed one by one, as a matrix each.
@@ -278,7 +274,7 @@ class Bound {
     const tenon_addr begin = address(packed_.back().data());
     const int64_t n_slice = (w.rows + step - 1) / step;
     for (int64_t e = 0; e < n_matrix; ++e) {
-      source.plane[0] = weights_[i].plane[0] + uint64_t(e * w.expert_stride);
+      std::ranges::copy(w.planes(uint32_t(e)), source.plane);
       request.dst = begin + uint64_t(e * bytes);
       for (int64_t s = 0; s < n_slice; ++s) {
         request.row0 = (options_.pack_backwards ? n_slice - 1 - s : s) * step;

@@ -11,6 +11,7 @@
 
 #include <tenon/abi.h>
 
+#include <array>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -32,7 +33,7 @@ struct Input {
 };
 
 // A weight in its file layout. Plane 1 … 3 only for dtypes that have them. Of n_expert matrices, each begins
-// expert_stride bytes after the one before.
+// expert_stride bytes after the one before, in every plane.
 struct Weight {
   std::string dtype;
   int64_t rows = 0, cols = 0, row_bytes = 0;
@@ -43,10 +44,13 @@ struct Weight {
   static Weight encoded(const std::string& dtype, int64_t rows, int64_t cols, const std::vector<float>& values);
   static Weight raw(const std::string& dtype, int64_t rows, int64_t cols, const void* bytes, size_t n);
   std::vector<float> decoded() const;  // [rows × max(1, n_expert), cols] by the dtype's decoder
+  // The planes' addresses of a plain weight or of one expert; 0 for a plane that is not there.
+  std::array<tenon_addr, 4> planes(uint32_t expert = 0) const;
 };
 
-// The rows of a one-plane weight as n_expert matrices, with `gap` bytes behind each that belong to none.
-Weight stacked(Weight w, uint32_t n_expert, int64_t gap = 0);
+// Matrices of one shape and dtype as a stack: every plane of an expert lies as far from the first expert's as plane 0
+// does, and at least `gap` bytes behind each belong to none.
+Weight stacked(const std::vector<Weight>& experts, int64_t gap = 0);
 
 struct Output {
   int64_t cols;

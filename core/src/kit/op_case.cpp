@@ -4,6 +4,16 @@
 #include "harness.hpp"
 
 namespace tenon::kit {
+namespace {
+
+// Of a further plane of one matrix: docs/abi.md, "Dtypes of several planes".
+int64_t plane_elements(const tenon_dtype& record, uint32_t plane, int64_t rows, int64_t cols) {
+  if (plane == TENON_PLANE_MACRO || record.tile_rows == 0) return 1;
+  const int64_t tile_cols = record.tile_cols ? int64_t(record.tile_cols) : cols;
+  return ((rows - 1) / record.tile_rows + 1) * ((cols - 1) / tile_cols + 1);
+}
+
+}  // namespace
 
 Weight Weight::encoded(const std::string& dtype, int64_t rows, int64_t cols, const std::vector<float>& values) {
   const tenon_dtype& record = records().dtype(dtype);
@@ -12,24 +22,40 @@ Weight Weight::encoded(const std::string& dtype, int64_t rows, int64_t cols, con
   Weight w;
   w.dtype = dtype, w.rows = rows, w.cols = cols, w.row_bytes = cols / record.block_cols * record.block_bytes;
   w.plane[0].resize(size_t(rows * w.row_bytes));
-  for (uint32_t p = 1; p < record.n_plane && p < 4; ++p) w.plane[p].resize(size_t(rows * cols * record.plane_bytes[p]));
+  for (uint32_t p = 1; p < record.n_plane && p < 4; ++p)
+    w.plane[p].resize(size_t(plane_elements(record, p, rows, cols)) * record.plane_bytes[p]);
   tenon_weight table = {};
   table.struct_size = sizeof table, table.rows = rows, table.cols = cols, table.row_bytes = w.row_bytes;
-  for (int p = 0; p < 4; ++p) table.plane[p] = w.plane[p].empty() ? 0 : reinterpret_cast<tenon_addr>(w.plane[p].data());
+  std::ranges::copy(w.planes(), table.plane);
   if (record.encode(values.data(), rows, cols, &table) != TENON_OK)
     throw std::runtime_error("encoding to " + dtype + ": " + records().error());
   return w;
 }
 
-Weight stacked(Weight w, uint32_t n_expert, int64_t gap) {
-  const Bytes together = w.plane[0];
-  w.rows /= n_expert, w.n_expert = n_expert;
-  w.expert_stride = w.rows * w.row_bytes + gap;
-  w.plane[0].assign(size_t(w.expert_stride * n_expert), 0xff);
-  for (uint32_t e = 0; e < n_expert; ++e)
-    std::copy_n(together.begin() + e * w.rows * w.row_bytes, w.rows * w.row_bytes,
-                w.plane[0].begin() + e * w.expert_stride);
+Weight stacked(const std::vector<Weight>& experts, int64_t gap) {
+  Weight w = experts.at(0);
+  w.n_expert = uint32_t(experts.size());
+  size_t longest = 0, n_plane = 0;
+  for (const Bytes& plane : w.plane) longest = std::max(longest, plane.size()), n_plane += !plane.empty();
+  w.expert_stride = int64_t(longest) + gap;
+  // The host copies experts of several planes to memory of its own, aligned; those of one lie as the file has them.
+  if (n_plane > 1) w.expert_stride = TENON_ALIGN64(w.expert_stride);
+  for (int p = 0; p < 4; ++p) {
+    if (w.plane[p].empty()) continue;
+    w.plane[p].assign(size_t(w.expert_stride) * experts.size(), 0xff);
+    for (size_t e = 0; e < experts.size(); ++e)
+      std::copy(experts[e].plane[p].begin(), experts[e].plane[p].end(),
+                w.plane[p].begin() + int64_t(e) * w.expert_stride);
+  }
   return w;
+}
+
+std::array<tenon_addr, 4> Weight::planes(uint32_t expert) const {
+  std::array<tenon_addr, 4> out = {};
+  for (size_t p = 0; p < 4; ++p)
+    if (!plane[p].empty())
+      out[p] = reinterpret_cast<tenon_addr>(plane[p].data()) + uint64_t(expert) * uint64_t(expert_stride);
+  return out;
 }
 
 Weight Weight::raw(const std::string& dtype, int64_t rows, int64_t cols, const void* bytes, size_t n) {
@@ -49,8 +75,7 @@ std::vector<float> Weight::decoded() const {
   table.rows = rows, table.cols = cols, table.row_bytes = row_bytes;
   std::vector<float> out(size_t(rows * cols * (n_expert ? n_expert : 1)));
   for (uint32_t e = 0; e < (n_expert ? n_expert : 1); ++e) {
-    for (int p = 0; p < 4; ++p) table.plane[p] = plane[p].empty() ? 0 : reinterpret_cast<tenon_addr>(plane[p].data());
-    table.plane[0] += uint64_t(e) * uint64_t(expert_stride);
+    std::ranges::copy(planes(e), table.plane);
     if (record.decode(&table, 0, rows, out.data() + int64_t(e) * rows * cols) != TENON_OK)
       throw std::runtime_error("decoding " + dtype + ": " + records().error());
   }
