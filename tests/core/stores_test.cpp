@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <random>
 #include <set>
 #include <tenon/error.hpp>
@@ -34,12 +35,15 @@ graph::Graph graph_of(bool recurrent) {
 
 class StoresTest : public ::testing::TestWithParam<bool> {
  protected:
-  void make(int64_t context = 512, uint32_t max_sequences = 3, uint32_t max_step = 128) {
+  void make(int64_t context = 512, uint32_t max_sequences = 3, uint32_t max_step = 128, int64_t cache = 0) {
     stores_.reset();
     StoreOptions options;
+    options.prefix_cache_bytes = cache;
     options.context = context, options.max_sequences = max_sequences, options.max_step_tokens = max_step;
     stores_ = std::make_unique<Stores>(graph_of(GetParam()), options, registry_, device_.device());
     tables_.assign(stores_->n_groups() * stores_->table_stride(), -2);
+    n_pages_.clear();
+    for (size_t g = 0; g < stores_->n_groups(); ++g) n_pages_.push_back(stores_->page_pool(g).n_free());
   }
   void SetUp() override { make(); }
 
@@ -50,20 +54,20 @@ class StoresTest : public ::testing::TestWithParam<bool> {
     return out;
   }
   // What a step of n tokens does: reserve, write something into every new row and state, go on.
-  void step(SequenceState& s, int64_t n) {
+  void step(SequenceState& s, int64_t n, int salt = 0, uint32_t phase = TENON_PHASE_DECODE) {
     stores_->reserve(s, n);
-    fill(s, n);
-    stores_->stepped(s, n);
+    fill(s, n, salt);
+    stores_->stepped(s, n, phase);
   }
-  // Rows hold a number made of store, position and byte, so that a restored row shows where it came from.
-  void fill(const SequenceState& s, int64_t n) {
+  // Rows hold a number made of store, position and salt, so that a restored row shows where it came from.
+  void fill(const SequenceState& s, int64_t n, int salt) {
     const auto tables = stores_->tables({0, 0}, 0);
     for (size_t i = 0; i < tables.size(); ++i) {
       const tenon_store_type& type = stores_->types()[i];
       if (type.kind != TENON_STORE_PAGED) {
         const uint64_t half =
             type.kind == TENON_STORE_CONV ? uint64_t(type.cols_k * type.cols_v * 4) * uint64_t(1 - s.half) : 0;
-        std::memset(at(tables[i], s.slot) + half, int(s.length + n + int64_t(i)),
+        std::memset(at(tables[i], s.slot) + half, int(s.length + n + int64_t(i)) + salt,
                     size_t(type.cols_k * type.cols_v * 4));
         continue;
       }
@@ -72,8 +76,8 @@ class StoresTest : public ::testing::TestWithParam<bool> {
         for (uint32_t h = 0; h < type.heads; ++h) {
           const int64_t k = type.cols_k / type.heads * 2, v = type.cols_v / type.heads * 2;  // f16
           uint8_t* page = at(tables[i], uint32_t(list[size_t(p / kPage)]));
-          std::memset(page + (h * kPage + p % kPage) * k, int(p * 7 + int64_t(i) + h), size_t(k));
-          std::memset(page + tables[i].value_offset + (h * kPage + p % kPage) * v, int(p * 5 + int64_t(i) + h),
+          std::memset(page + (h * kPage + p % kPage) * k, int(p * 7 + int64_t(i) + h) + salt, size_t(k));
+          std::memset(page + tables[i].value_offset + (h * kPage + p % kPage) * v, int(p * 5 + int64_t(i) + h) + salt,
                       size_t(v));
         }
       }
@@ -87,28 +91,34 @@ class StoresTest : public ::testing::TestWithParam<bool> {
     while (s.length < length) step(s, std::min<int64_t>(100, length - s.length));
     return s;
   }
-  // Bookkeeping that must hold after any call: pages of live sequences are distinct, and reach what a query can read.
+  // Bookkeeping that must hold after any call: pages are counted as often as they are held, and reach what a query can
+  // read.
   void expect_sound(const std::vector<const SequenceState*>& all) {
     for (size_t g = 0; g < stores_->n_groups(); ++g) {
-      std::set<int32_t> seen;
+      std::map<int32_t, uint32_t> held;
       for (const SequenceState* s : all) {
         const int64_t window = g == 0 ? 0 : 40;
         const int64_t oldest = window ? std::max<int64_t>(0, (s->is_open ? s->base : s->length) - (window - 1)) : 0;
         for (size_t p = 0; p < s->pages[g].size(); ++p) {
           const int32_t page = s->pages[g][p];
           if (page >= 0) {
-            ASSERT_TRUE(seen.insert(page).second) << "page " << page << " of group " << g << " has two owners";
+            ++held[page];
           } else {
             ASSERT_LE(int64_t(p + 1) * kPage, oldest) << "a page in reach was given back";
           }
         }
         ASSERT_GE(int64_t(s->pages[g].size()) * kPage, s->length);
       }
+      for (const auto& [page, n] : held) ASSERT_EQ(stores_->page_pool(g).holders(page), n) << "page " << page;
     }
   }
 
+  // All pages of a group, counted before anything is live.
+  int64_t n_pages(size_t group) const { return n_pages_[group]; }
+
   plugin::Registry registry_;
   FakeDevice device_;
+  std::vector<int64_t> n_pages_;
   std::unique_ptr<Stores> stores_;
   std::vector<int32_t> tables_;
 };
@@ -357,8 +367,9 @@ TEST_P(StoresTest, ForkSaveAndRestoreKeepTheBytes) {
     SequenceState copy = stores_->fork(s);
     EXPECT_EQ(copy.length, length);
     EXPECT_EQ(stores_->save(copy), bytes);
+    EXPECT_EQ(copy.pages[0], s.pages[0]) << "a fork shares its pages";
     expect_sound({&s, &copy});
-    if (length < 512) step(copy, 1);
+    if (length < 512) step(copy, 1, 100);
     EXPECT_EQ(stores_->save(s), bytes) << "a fork goes its own way";
     SequenceState back = sequence_of(77);
     stores_->restore(back, bytes);
@@ -367,6 +378,124 @@ TEST_P(StoresTest, ForkSaveAndRestoreKeepTheBytes) {
     expect_sound({&s, &copy, &back});
     for (SequenceState* one : {&s, &copy, &back}) stores_->drop(*one);
   }
+}
+
+TEST_P(StoresTest, WhatAForkWritesStaysItsOwn) {
+  for (int64_t length : {1, 40, 64, 100, 300}) {
+    SCOPED_TRACE(length);
+    SequenceState s = sequence_of(length);
+    SequenceState a = stores_->fork(s), b = stores_->fork(a);
+    const auto before = stores_->save(s);
+    step(a, 20, 1);
+    step(b, 90, 2);
+    EXPECT_EQ(stores_->save(s), before);
+    const auto of_a = stores_->save(a), of_b = stores_->save(b);
+    step(s, 70, 3);
+    EXPECT_EQ(stores_->save(a), of_a);
+    EXPECT_EQ(stores_->save(b), of_b);
+    EXPECT_NE(of_a, of_b);
+    expect_sound({&s, &a, &b});
+    for (SequenceState* one : {&s, &a, &b}) stores_->drop(*one);
+    for (size_t g = 0; g < stores_->n_groups(); ++g) EXPECT_EQ(stores_->page_pool(g).n_free(), n_pages(g));
+  }
+}
+
+// A copy of a shared page needs a free one; without it the sequence stays as it was.
+TEST_P(StoresTest, ASharedPageIsCopiedOnlyWhereAPageIsFree) {
+  SequenceState s = sequence_of(100);
+  SequenceState fork = stores_->fork(s);
+  std::vector<int32_t> taken;
+  while (stores_->page_pool(0).n_free()) taken.push_back(stores_->page_pool(0).take());
+  const auto before = stores_->save(fork);
+  const auto pages_before = fork.pages;
+  EXPECT_EQ(kind_of([&] { stores_->reserve(fork, 1); }), ErrorKind::kCapacity);
+  EXPECT_EQ(fork.pages, pages_before);
+  EXPECT_EQ(stores_->save(fork), before);
+  size_t asked = 0;
+  stores_->set_reclaim([&](size_t group) {
+    if (group || taken.empty()) return false;
+    ++asked;
+    stores_->page_pool(group).release(taken.back());
+    taken.pop_back();
+    return true;
+  });
+  step(fork, 1, 5);
+  EXPECT_EQ(asked, 1u);
+  EXPECT_EQ(stores_->save(s), before);
+  EXPECT_NE(stores_->save(fork), before);
+}
+
+// What prefill steps on the grid wrote is known to be what a cold run would have left.
+TEST_P(StoresTest, ExactLengthsEndWhereDecodeBegan) {
+  SequenceState s = stores_->create();
+  step(s, 128, 0, TENON_PHASE_PREFILL);
+  EXPECT_EQ(s.exact, 128);
+  step(s, 36, 0, TENON_PHASE_PREFILL);
+  EXPECT_EQ(s.exact, 164);
+  SequenceState fork = stores_->fork(s);
+  EXPECT_EQ(fork.exact, 164);
+  step(fork, 28, 0, TENON_PHASE_PREFILL);
+  EXPECT_EQ(fork.exact, 164) << "off the grid";
+  step(s, 28);
+  EXPECT_EQ(s.length, 192);
+  EXPECT_EQ(s.exact, 164);
+  step(s, 64, 0, TENON_PHASE_PREFILL);
+  EXPECT_EQ(s.exact, 164) << "behind decode steps";
+  stores_->restore(fork, stores_->save(s));
+  EXPECT_EQ(fork.exact, 0) << "nobody knows";
+  if (GetParam()) return;
+  EXPECT_EQ(stores_->truncate(s, 200), 200);
+  EXPECT_EQ(s.exact, 164);
+}
+
+TEST_P(StoresTest, PrefixesAreAdoptedWithTheirPagesAndStates) {
+  make(512, 3, 128, 1 << 20);
+  ASSERT_GT(stores_->cache().n_checkpoints, 0);
+  SequenceState s = stores_->create();
+  step(s, 128, 0, TENON_PHASE_PREFILL);
+  const auto bytes = stores_->save(s);
+  StoredPrefix prefix;
+  prefix.length = 128, prefix.exact = 128, prefix.pages = s.pages;
+  for (size_t g = 0; g < 2; ++g)
+    for (int32_t page : prefix.pages[g])
+      if (page >= 0) stores_->page_pool(g).share(page);
+  const int64_t n_snapshots = stores_->n_free_snapshots();
+  if (GetParam()) {
+    prefix.snapshot = stores_->take_snapshot(s);
+    EXPECT_EQ(stores_->n_free_snapshots(), n_snapshots - 1);
+  }
+  step(s, 100, 9);
+  SequenceState other = sequence_of(77);
+  stores_->adopt(other, prefix);
+  EXPECT_EQ(other.length, 128);
+  EXPECT_EQ(other.exact, 128);
+  EXPECT_EQ(stores_->save(other), bytes);
+  step(other, 50, 4);
+  EXPECT_EQ(other.exact, 128);
+  stores_->adopt(s, prefix);
+  EXPECT_EQ(stores_->save(s), bytes) << "again, and over what it held";
+  stores_->drop(s), stores_->drop(other);
+  for (size_t g = 0; g < 2; ++g)
+    for (int32_t page : prefix.pages[g]) stores_->page_pool(g).release(page);
+  if (GetParam()) stores_->drop_snapshot(prefix.snapshot);
+  EXPECT_EQ(stores_->n_free_snapshots(), n_snapshots);
+  for (size_t g = 0; g < 2; ++g) EXPECT_EQ(stores_->page_pool(g).n_free(), n_pages(g));
+}
+
+TEST_P(StoresTest, TheCacheTakesWhatItsPlanSays) {
+  const uint64_t without = stores_->bytes();
+  EXPECT_EQ(stores_->cache().bytes, 0u);
+  EXPECT_FALSE(stores_->cache().is_on());
+  for (int64_t limit : {int64_t(1), int64_t(5000), int64_t(1) << 20}) {
+    make(512, 3, 128, limit);
+    EXPECT_EQ(stores_->cache().limit_bytes, uint64_t(limit));
+    EXPECT_LE(stores_->cache().bytes, uint64_t(limit));
+    EXPECT_EQ(stores_->bytes(), without + stores_->cache().bytes);
+  }
+  make(512, 3, 128, kChosenCache);
+  EXPECT_EQ(stores_->bytes(), without + stores_->cache().bytes);
+  EXPECT_GE(stores_->cache().n_checkpoints, 10);
+  EXPECT_GE(stores_->cache().n_pages, 8);
 }
 
 // A restored sequence can be cut back as far as the saved one.
@@ -439,31 +568,44 @@ TEST_P(StoresTest, AnyOrderOfCallsKeepsTheBooks) {
     make();
     std::mt19937 random(seed);
     std::vector<SequenceState> all;
+    std::vector<std::vector<uint8_t>> saved;  // of each, where nothing is open
     for (int i = 0; i < 300; ++i) {
       if (all.empty() || (all.size() < 3 && random() % 10 == 0)) {
         all.push_back(stores_->create());
+        saved.emplace_back();
         continue;
       }
-      SequenceState& s = all[random() % all.size()];
+      const size_t which = random() % all.size();
+      SequenceState& s = all[which];
+      size_t changed = which;
       const uint32_t dice = random() % 12;
       const auto settled = [&] { return !s.is_open && s.accepted == 0; };
       if (dice < 5) {
         const int64_t open = s.is_open ? s.length - s.base : 0;
         const int64_t n = s.is_open ? int64_t(random() % uint32_t(16 - open)) : int64_t(random() % 128);
-        if (n > 0 && s.length + n <= 512) step(s, n);
+        if (n > 0 && s.length + n <= 512) step(s, n, i);
       } else if (dice < 7) {
         s.is_open ? stores_->commit(s, int64_t(random() % uint32_t(s.length - s.base + 1))) : stores_->begin(s);
       } else if (dice == 7) {
         if (!s.is_open) stores_->truncate(s, int64_t(random() % 512));
       } else if (dice == 8 && settled() && all.size() < 3) {
         all.push_back(stores_->fork(s));
+        saved.push_back(saved[which]);
       } else if (dice == 9 && settled()) {
-        SequenceState& to = all[random() % all.size()];
-        if (!to.is_open) stores_->restore(to, stores_->save(s));
+        changed = random() % all.size();
+        if (!all[changed].is_open) stores_->restore(all[changed], stores_->save(s));
       } else if (dice == 10) {
         stores_->drop(s);
-        std::swap(s, all.back());
-        all.pop_back();
+        std::swap(s, all.back()), std::swap(saved[which], saved.back());
+        all.pop_back(), saved.pop_back();
+        changed = all.size();
+      }
+      for (size_t j = 0; j < all.size(); ++j) {
+        if (j == changed || all[j].is_open || all[j].accepted) {
+          saved[j] = all[j].is_open || all[j].accepted ? std::vector<uint8_t>() : stores_->save(all[j]);
+        } else if (!saved[j].empty()) {
+          ASSERT_EQ(stores_->save(all[j]), saved[j]) << "seed " << seed << ", call " << i << " changed another sequence";
+        }
       }
       std::vector<const SequenceState*> live;
       for (const SequenceState& one : all) live.push_back(&one);
@@ -471,6 +613,8 @@ TEST_P(StoresTest, AnyOrderOfCallsKeepsTheBooks) {
       if (HasFatalFailure()) FAIL() << "seed " << seed << ", call " << i;
     }
     for (SequenceState& s : all) stores_->drop(s);
+    for (size_t g = 0; g < stores_->n_groups(); ++g)
+      EXPECT_EQ(stores_->page_pool(g).n_free(), n_pages(g)) << "every page is free again";
     std::vector<SequenceState> full;
     for (int i = 0; i < 3; ++i) full.push_back(sequence_of(512));
     EXPECT_EQ(kind_of([&] { stores_->create(); }), ErrorKind::kCapacity);

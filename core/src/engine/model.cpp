@@ -267,7 +267,7 @@ void Model::Impl::run_step(uint32_t phase, std::span<Part> parts, const Sink& si
       for (Part& part : parts) part.state->fault = error.what();
     throw;
   }
-  for (Part& part : parts) loaded->stores().stepped(*part.state, int64_t(part.tokens.size()));
+  for (Part& part : parts) loaded->stores().stepped(*part.state, int64_t(part.tokens.size()), phase);
 }
 
 void Model::Impl::emit(Program& program, int32_t row_in_tail, int64_t output, const Sink& sink) {

@@ -13,6 +13,7 @@ struct SequenceState {
   int64_t length = 0;     // tokens in the stores, those of the open transaction included
   int64_t base = 0;       // length when the transaction opened
   bool is_open = false;
+  int64_t exact = 0;      // leading tokens that a cold prefill would have left bit for bit: written by prefill steps on the grid
   std::vector<std::vector<int32_t>> pages;  // by page group, then by page number; -1 = given back
   // Tape of the recurrent stores. Rows accepted from slot `replay` wait for the next step to replay them.
   int32_t accepted = 0, replay = 0;

@@ -43,34 +43,31 @@ Stores::Stores(const graph::Graph& graph, const StoreOptions& options, const plu
     : options_(options), device_(device), types_(store_types(graph, options)) {
   stride_ = uint32_t(pages_for(options.context) + 1);
   for (const tenon_store_type& type : types_) {
-    if (type.kind == TENON_STORE_PAGED) {
-      add_paged(type, registry, device);
-    } else {
-      add_slots(type, device);
-      has_recurrent_ = true;
-    }
+    const bool is_paged = type.kind == TENON_STORE_PAGED;
+    pools_.push_back(is_paged ? paged(type, registry) : slots(type));
+    has_recurrent_ = has_recurrent_ || !is_paged;
   }
+  plan_the_cache();
+  for (Pool& pool : pools_) allocate(pool);
   for (uint32_t i = options.max_sequences; i-- > 0;) free_slots_.push_back(i);
+  if (has_recurrent_)
+    for (int32_t i = int32_t(cache_.n_checkpoints); i-- > 0;) free_snapshots_.push_back(i);
 }
 
 int32_t Stores::group_of(int32_t window) {
   for (size_t i = 0; i < groups_.size(); ++i)
     if (groups_[i].window == window) return int32_t(i);
-  // A windowed sequence holds the window before its oldest open row, what a step adds, and a page at each ragged end.
-  int64_t a_sequence = pages_for(options_.context) + 1;
-  if (window)
-    a_sequence = std::min(a_sequence, pages_for(window - 1) + pages_for(int64_t(options_.max_step_tokens) + TENON_DECODE_MAX_TOKENS) + 2);
   Group group;
   group.window = window;
-  group.n_pages = a_sequence * int64_t(options_.max_sequences);
-  if (group.n_pages > INT32_MAX)
-    throw Error(ErrorKind::kCapacity, fmt::format("{} sequences of {} tokens need {} K/V pages, more than can be numbered",
-                                                  options_.max_sequences, options_.context, group.n_pages));
+  // A windowed sequence holds the window before its oldest open row, what a step adds, and a page at each ragged end.
+  group.a_sequence = pages_for(options_.context) + 1;
+  if (window)
+    group.a_sequence = std::min(group.a_sequence, pages_for(window - 1) + pages_for(int64_t(options_.max_step_tokens) + TENON_DECODE_MAX_TOKENS) + 2);
   groups_.push_back(std::move(group));
   return int32_t(groups_.size()) - 1;
 }
 
-void Stores::add_paged(const tenon_store_type& type, const plugin::Registry& registry, const program::Device& device) {
+Stores::Pool Stores::paged(const tenon_store_type& type, const plugin::Registry& registry) {
   const tenon_dtype *k = registry.dtype(type.dtype_k), *v = registry.dtype(type.dtype_v);
   if (!type.heads || type.cols_k % type.heads || type.cols_v % type.heads)
     throw Error(ErrorKind::kRuntime, "a paged store's widths are no multiple of its heads");
@@ -80,30 +77,66 @@ void Stores::add_paged(const tenon_store_type& type, const plugin::Registry& reg
   pool.value_offset = TENON_ALIGN64(pool.row_bytes_k * type.heads * kPage);
   pool.page_bytes = pool.value_offset + TENON_ALIGN64(pool.row_bytes_v * type.heads * kPage);
   pool.group = group_of(type.window);
-  Group& group = groups_[size_t(pool.group)];
-  uint64_t bytes = 0;
-  if (__builtin_mul_overflow(uint64_t(pool.page_bytes), uint64_t(group.n_pages), &bytes))
-    throw Error(ErrorKind::kCapacity, fmt::format("{} K/V pages of {} bytes are more than can be addressed", group.n_pages, pool.page_bytes));
-  pool.base = program::Buffer(device, bytes, "K/V pages");
-  if (group.free.empty())
-    for (int64_t i = group.n_pages; i-- > 0;) group.free.push_back(int32_t(i));
-  pools_.push_back(std::move(pool));
+  return pool;
 }
 
-void Stores::add_slots(const tenon_store_type& type, const program::Device& device) {
+Stores::Pool Stores::slots(const tenon_store_type& type) {
   Pool pool;
   const bool conv = type.kind == TENON_STORE_CONV;
-  pool.page_bytes = TENON_ALIGN64((conv ? 2 : 1) * type.cols_k * type.cols_v * 4);
+  pool.state_bytes = type.cols_k * type.cols_v * 4;
+  pool.half_bytes = conv ? pool.state_bytes : 0;
+  pool.page_bytes = TENON_ALIGN64((conv ? 2 : 1) * pool.state_bytes);
   pool.aux_bytes = TENON_ALIGN64(2 * TENON_DECODE_MAX_TOKENS * type.tape_cols * 4);
-  pool.base = program::Buffer(device, uint64_t(pool.page_bytes) * options_.max_sequences, "recurrent state");
-  pool.aux = program::Buffer(device, uint64_t(pool.aux_bytes) * options_.max_sequences, "transaction tape");
-  if (options_.poison) device.fill(pool.aux.address(), 0xff, pool.aux.bytes());
-  pools_.push_back(std::move(pool));
+  return pool;
+}
+
+void Stores::plan_the_cache() {
+  CacheSizes sizes;
+  sizes.context_pages = pages_for(options_.context);
+  const auto window_pages = [&](const Group& group) { return std::min(pages_for(group.window - 1), sizes.context_pages); };
+  for (const Pool& pool : pools_) {
+    if (pool.group < 0) {
+      sizes.snapshot_bytes += uint64_t(TENON_ALIGN64(pool.state_bytes));
+    } else if (!groups_[size_t(pool.group)].window) {
+      sizes.page_bytes += uint64_t(pool.page_bytes);
+    } else {
+      sizes.window_bytes += uint64_t(pool.page_bytes) * uint64_t(window_pages(groups_[size_t(pool.group)]));
+    }
+  }
+  cache_ = plan_cache(options_.prefix_cache_bytes, sizes);
+  for (Group& group : groups_) {
+    int64_t live = 0, pages = 0;
+    group.cached = group.window ? cache_.n_checkpoints * window_pages(group) : cache_.n_pages;
+    if (__builtin_mul_overflow(group.a_sequence, int64_t(options_.max_sequences), &live) ||
+        __builtin_add_overflow(live, group.cached, &pages) || pages > INT32_MAX)
+      throw Error(ErrorKind::kCapacity,
+                  fmt::format("{} sequences of {} tokens and a prefix cache of {} bytes need more K/V pages than can be numbered",
+                              options_.max_sequences, options_.context, cache_.limit_bytes));
+  }
+  if (cache_.n_checkpoints > INT32_MAX)
+    throw Error(ErrorKind::kCapacity, fmt::format("a prefix cache of {} bytes holds more checkpoints than can be numbered", cache_.limit_bytes));
+}
+
+void Stores::allocate(Pool& pool) {
+  if (pool.group < 0) {
+    pool.base = program::Buffer(device_, uint64_t(pool.page_bytes) * options_.max_sequences, "recurrent state");
+    pool.aux = program::Buffer(device_, uint64_t(pool.aux_bytes) * options_.max_sequences, "transaction tape");
+    pool.snapshots = program::Buffer(device_, uint64_t(TENON_ALIGN64(pool.state_bytes)) * uint64_t(cache_.n_checkpoints), "prefix cache: snapshots");
+    if (options_.poison) device_.fill(pool.aux.address(), 0xff, pool.aux.bytes());
+    return;
+  }
+  Group& group = groups_[size_t(pool.group)];
+  const int64_t n_pages = group.a_sequence * int64_t(options_.max_sequences) + group.cached;
+  uint64_t bytes = 0;
+  if (__builtin_mul_overflow(uint64_t(pool.page_bytes), uint64_t(n_pages), &bytes))
+    throw Error(ErrorKind::kCapacity, fmt::format("{} K/V pages of {} bytes are more than can be addressed", n_pages, pool.page_bytes));
+  pool.base = program::Buffer(device_, bytes, "K/V pages");
+  if (!group.pool.is_filled()) group.pool.fill(n_pages);
 }
 
 uint64_t Stores::bytes() const {
   uint64_t total = 0;
-  for (const Pool& pool : pools_) total += pool.base.bytes() + pool.aux.bytes();
+  for (const Pool& pool : pools_) total += pool.base.bytes() + pool.aux.bytes() + pool.snapshots.bytes();
   return total;
 }
 
@@ -137,15 +170,27 @@ SequenceState Stores::create() {
   return state;
 }
 
-void Stores::free_page(Group& group, int32_t page) const {
-  if (page >= 0) group.free.push_back(page);
+void Stores::give_back_pages(SequenceState& state) {
+  for (size_t g = 0; g < state.pages.size(); ++g) {
+    for (int32_t page : state.pages[g]) groups_[g].pool.release(page);
+    state.pages[g].clear();
+  }
 }
 
 void Stores::drop(SequenceState& state) {
-  for (size_t g = 0; g < state.pages.size(); ++g)
-    for (int32_t page : state.pages[g]) free_page(groups_[g], page);
-  state.pages.clear();
+  give_back_pages(state);
   free_slots_.push_back(state.slot);
+}
+
+void Stores::need_pages(size_t group, int64_t n) {
+  while (groups_[group].pool.n_free() < n)
+    if (!reclaim_ || !reclaim_(group)) throw Error(ErrorKind::kCapacity, "no K/V page is free");
+}
+
+int32_t Stores::take_page(size_t group) {
+  const int32_t page = groups_[group].pool.take();
+  if (options_.poison) poison_page(int32_t(group), page);
+  return page;
 }
 
 int64_t Stores::first_reachable_page(const SequenceState& state, int32_t window) const {
@@ -160,21 +205,30 @@ void Stores::reserve(SequenceState& state, int64_t n) {
   for (size_t g = 0; g < groups_.size(); ++g) {
     const int64_t keep_from = first_reachable_page(state, groups_[g].window);
     for (int64_t p = 0; p < std::min<int64_t>(keep_from, int64_t(state.pages[g].size())); ++p) {
-      free_page(groups_[g], state.pages[g][size_t(p)]);
+      groups_[g].pool.release(state.pages[g][size_t(p)]);
       state.pages[g][size_t(p)] = -1;
     }
   }
   const int64_t wanted = pages_for(state.length + n);
-  for (size_t g = 0; g < groups_.size(); ++g)
-    if (wanted - int64_t(state.pages[g].size()) > int64_t(groups_[g].free.size()))
-      throw Error(ErrorKind::kCapacity, "no K/V page is free");
+  const size_t written = size_t(state.length / kPage);  // the first page that new rows go to
+  const auto must_copy = [&](size_t g) { return written < state.pages[g].size() && groups_[g].pool.holders(state.pages[g][written]) > 1; };
+  for (size_t g = 0; g < groups_.size(); ++g) need_pages(g, wanted - int64_t(state.pages[g].size()) + (n > 0 && must_copy(g)));
   for (size_t g = 0; g < groups_.size(); ++g) {
-    while (int64_t(state.pages[g].size()) < wanted) {
-      state.pages[g].push_back(groups_[g].free.back());
-      groups_[g].free.pop_back();
-      if (options_.poison) poison_page(int32_t(g), state.pages[g].back());
+    if (n > 0 && must_copy(g)) {
+      const int32_t shared = state.pages[g][written];
+      state.pages[g][written] = groups_[g].pool.take();
+      copy_page(int32_t(g), state.pages[g][written], shared);
+      groups_[g].pool.release(shared);
     }
+    while (int64_t(state.pages[g].size()) < wanted) state.pages[g].push_back(take_page(g));
   }
+}
+
+void Stores::copy_page(int32_t group, int32_t to, int32_t from) const {
+  for (const Pool& pool : pools_)
+    if (pool.group == group)
+      device_.copy(pool.base.address() + uint64_t(pool.page_bytes) * uint64_t(to), pool.base.address() + uint64_t(pool.page_bytes) * uint64_t(from),
+                   uint64_t(pool.page_bytes));
 }
 
 void Stores::poison_page(int32_t group, int32_t page) const {
@@ -189,7 +243,8 @@ void Stores::write_table(const SequenceState& state, size_t group, std::span<int
   std::fill(out.begin() + ptrdiff_t(pages.size()), out.end(), -1);
 }
 
-void Stores::stepped(SequenceState& state, int64_t n) const {
+void Stores::stepped(SequenceState& state, int64_t n, uint32_t phase) const {
+  if (phase == TENON_PHASE_PREFILL && state.exact == state.length && state.length % kPage == 0) state.exact += n;
   state.length += n;
   if (!has_recurrent_) return;
   const bool replayed = state.accepted > 0;
@@ -212,6 +267,7 @@ void Stores::commit(SequenceState& state, int64_t keep) const {
     throw Error(ErrorKind::kUsage, fmt::format("commit of {} tokens in a transaction of {}", keep, state.length - state.base));
   state.is_open = false;
   state.length = state.base + keep;
+  state.exact = std::min(state.exact, state.length);
   // Rows that an earlier transaction left to replay were replayed by this one's first step; without a step they still wait.
   if (has_recurrent_ && state.tape_rows > 0) state.accepted = int32_t(keep), state.replay = state.tape;
   state.tape = -1, state.tape_rows = 0;
@@ -219,22 +275,28 @@ void Stores::commit(SequenceState& state, int64_t keep) const {
 
 void Stores::rollback(SequenceState& state) const { commit(state, 0); }
 
-int64_t Stores::truncate(SequenceState& state, int64_t n) {
-  if (state.is_open) throw Error(ErrorKind::kUsage, "truncate in an open transaction");
-  if (n < 0) throw Error(ErrorKind::kUsage, "truncate to a negative length");
+int64_t Stores::resumable(const SequenceState& state, int64_t n) const {
   n = std::min(n, state.length);
   if (n == state.length) return n;
-  if (has_recurrent_) n = 0;
+  if (has_recurrent_) return 0;
   for (size_t g = 0; g < groups_.size(); ++g) {
     if (!groups_[g].window) continue;
     const auto& pages = state.pages[g];
     const int64_t first = std::find_if(pages.begin(), pages.end(), [](int32_t p) { return p >= 0; }) - pages.begin();
-    if (first > 0 && n < first * kPage + groups_[g].window - 1) n = 0;
+    if (first > 0 && n < first * kPage + groups_[g].window - 1) return 0;
   }
+  return n;
+}
+
+int64_t Stores::truncate(SequenceState& state, int64_t n) {
+  if (state.is_open) throw Error(ErrorKind::kUsage, "truncate in an open transaction");
+  if (n < 0) throw Error(ErrorKind::kUsage, "truncate to a negative length");
+  n = resumable(state, n);
+  if (n == state.length) return n;
   for (size_t g = 0; g < groups_.size(); ++g) {
     auto& pages = state.pages[g];
     while (int64_t(pages.size()) > pages_for(n)) {
-      free_page(groups_[g], pages.back());
+      groups_[g].pool.release(pages.back());
       pages.pop_back();
     }
   }
@@ -243,6 +305,7 @@ int64_t Stores::truncate(SequenceState& state, int64_t n) {
     state.accepted = 0, state.half = 0;
   }
   state.length = n;
+  state.exact = std::min(state.exact, n);
   return n;
 }
 
@@ -253,9 +316,7 @@ void Stores::visit_live(const SequenceState& state, Visit&& visit) const {
     const Pool& pool = pools_[i];
     const tenon_store_type& type = types_[i];
     if (pool.group < 0) {
-      const uint64_t half = type.kind == TENON_STORE_CONV ? uint64_t(type.cols_k * type.cols_v * 4) : 0;
-      visit(pool.base.address() + uint64_t(pool.page_bytes) * state.slot + half * uint64_t(state.half),
-            uint64_t(type.cols_k * type.cols_v * 4));
+      visit(slot_address(pool, state), uint64_t(pool.state_bytes));
       continue;
     }
     const int32_t window = groups_[size_t(pool.group)].window;
@@ -272,16 +333,46 @@ void Stores::visit_live(const SequenceState& state, Visit&& visit) const {
   }
 }
 
+// Where the live part of a sequence's state begins.
+tenon_addr Stores::slot_address(const Pool& pool, const SequenceState& state) const {
+  return pool.base.address() + uint64_t(pool.page_bytes) * state.slot + uint64_t(pool.half_bytes) * uint64_t(state.half);
+}
+
 SequenceState Stores::fork(const SequenceState& state) {
   SequenceState copy = create();
-  const std::vector<uint8_t> bytes = save(state);
-  try {
-    restore(copy, bytes);
-  } catch (...) {
-    drop(copy);
-    throw;
+  copy.length = state.length, copy.exact = state.exact;
+  for (size_t g = 0; g < groups_.size(); ++g) {
+    copy.pages[g].assign(state.pages[g].begin(), state.pages[g].begin() + pages_for(state.length));
+    for (int32_t page : copy.pages[g])
+      if (page >= 0) groups_[g].pool.share(page);
   }
+  for (const Pool& pool : pools_)
+    if (pool.group < 0) device_.copy(slot_address(pool, copy), slot_address(pool, state), uint64_t(pool.state_bytes));
   return copy;
+}
+
+int32_t Stores::take_snapshot(const SequenceState& state) {
+  const int32_t snapshot = free_snapshots_.back();
+  free_snapshots_.pop_back();
+  for (const Pool& pool : pools_)
+    if (pool.group < 0)
+      device_.copy(pool.snapshots.address() + uint64_t(TENON_ALIGN64(pool.state_bytes)) * uint64_t(snapshot), slot_address(pool, state),
+                   uint64_t(pool.state_bytes));
+  return snapshot;
+}
+
+void Stores::adopt(SequenceState& state, const StoredPrefix& prefix) {
+  for (size_t g = 0; g < groups_.size(); ++g)
+    for (int32_t page : prefix.pages[g])
+      if (page >= 0) groups_[g].pool.share(page);
+  give_back_pages(state);
+  SequenceState next;
+  next.slot = state.slot, next.length = prefix.length, next.exact = prefix.exact, next.pages = prefix.pages;
+  state = std::move(next);
+  for (const Pool& pool : pools_)
+    if (pool.group < 0)
+      device_.copy(slot_address(pool, state), pool.snapshots.address() + uint64_t(TENON_ALIGN64(pool.state_bytes)) * uint64_t(prefix.snapshot),
+                   uint64_t(pool.state_bytes));
 }
 
 namespace {
@@ -323,20 +414,15 @@ void Stores::restore(SequenceState& state, std::span<const uint8_t> bytes) {
   visit_live(shape, [&](tenon_addr, uint64_t size) { expected += size; });
   if (expected != header.bytes) throw Error(ErrorKind::kUsage, "a saved sequence does not fit this model's stores");
   truncate(state, 0);
+  give_back_pages(state);
   // Windowed groups need no pages below the window, but tables count from zero.
   SequenceState next = state;
   next.length = header.length;
+  for (size_t g = 0; g < groups_.size(); ++g)
+    need_pages(g, pages_for(header.length) - first_reachable_page(next, groups_[g].window));
   for (size_t g = 0; g < groups_.size(); ++g) {
     const int64_t first = first_reachable_page(next, groups_[g].window);
-    const int64_t end = pages_for(header.length);
-    if (end - first > int64_t(groups_[g].free.size())) throw Error(ErrorKind::kCapacity, "no K/V page is free");
-  }
-  for (size_t g = 0; g < groups_.size(); ++g) {
-    const int64_t first = first_reachable_page(next, groups_[g].window);
-    for (int64_t p = 0; p < pages_for(header.length); ++p) {
-      next.pages[g].push_back(p < first ? -1 : groups_[g].free.back());
-      if (p >= first) groups_[g].free.pop_back();
-    }
+    for (int64_t p = 0; p < pages_for(header.length); ++p) next.pages[g].push_back(p < first ? -1 : groups_[g].pool.take());
   }
   state = std::move(next);
   const uint8_t* at = bytes.data() + sizeof header;
