@@ -45,6 +45,9 @@ struct ModelOptions {
   std::vector<std::string> prefer, forbid;  // kernel names or prefixes
   bool composites = true;
   bool capture = true;  // replay recorded decode steps, where the backend can
+  // Memory for the beginnings of texts that Sequence::resume() finds again, beside what live sequences may need: 0 = none,
+  // -1 = by the model and the context, at most 2 GiB. What does not fit is forgotten, the least useful first.
+  int64_t prefix_cache_bytes = 0;
   bool poison = false;  // for tests: before every step, all that it must not read is filled with NaN; slow
   ProgressCallback progress;
   CancelCallback cancelled;
@@ -63,6 +66,29 @@ struct ModelInfo {
 
 class Model;
 
+struct ResumeOptions {
+  // Nothing that decode steps made, which is close to what a cold run computes but not equal.
+  bool only_equal = false;
+  // Where other prompts may part from this one, in tokens from its begin: behind the part that many of them share, and
+  // behind each message, ascending. What it takes to resume there, rounded down to 64 tokens, is kept as the prompt is fed.
+  int64_t static_prefix = 0;
+  std::span<const int64_t> message_ends = {};
+};
+
+struct Resumed {
+  int64_t reused = 0;   // tokens of the prompt that the sequence holds now
+  int64_t matched = 0;  // tokens up to where the prompt parts from all that is known
+  bool is_equal = true; // the rest, fed as it is, gives the logits of a cold run, bit for bit on devices that are row-exact
+};
+
+// The prefix cache at work.
+struct PrefixCacheInfo {
+  uint64_t limit_bytes = 0, held_bytes = 0;  // held: also what live sequences share
+  int64_t pages = 0, checkpoints = 0, most_checkpoints = 0;
+  uint64_t evicted = 0;  // pages and checkpoints given up for others
+  uint64_t prompts = 0, prompt_tokens = 0, reused_tokens = 0;  // of all resume() calls
+};
+
 // One conversation's cached tokens. Create with Model::sequence(); must not outlive its Model. One thread.
 class Sequence {
  public:
@@ -78,6 +104,11 @@ class Sequence {
   // Keeps the first n tokens if every store can resume there; answers the largest length ≤ n that it could keep and
   // keeps that many. Sequences with recurrent state resume at 0 or at their current length.
   int64_t truncate(int64_t n);
+  // Makes the sequence hold as much of the prompt's begin as can be reused: what it holds itself, or what the prefix cache
+  // has from any sequence. The caller feeds the rest. All of its own tokens are kept where the prompt goes on behind them
+  // (unless `only_equal`); else the length is a multiple of 64 and leaves at least 16 tokens, so that the rest is a prefill.
+  // From then on the cache follows the sequence. Throws Error(kUsage) in an open transaction.
+  Resumed resume(std::span<const int32_t> prompt, const ResumeOptions& options = {});
   Sequence fork();  // an independent copy; throws Error(kCapacity)
   std::vector<uint8_t> save() const;
   void restore(std::span<const uint8_t> bytes);
@@ -122,6 +153,7 @@ class Model {
   std::string chat_template() const;   // "" when the file has none
 
   Sequence sequence();  // throws Error(kCapacity) when max_sequences are live
+  PrefixCacheInfo prefix_cache() const;
 
   // Appends every feed's tokens to its sequence and computes the wanted logits. Feeds of 16 or more tokens go through the
   // prefill phase in chunks, shorter ones together through the decode phase. Throws Error(kCapacity) when a context is full,

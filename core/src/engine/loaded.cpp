@@ -166,7 +166,7 @@ store::StoreOptions Loaded::store_options() const {
   out.dtype_k = cache_dtype(options_.cache_type_k, options_.precision, plugins_.registry(), "--cache-type-k");
   out.dtype_v = cache_dtype(options_.cache_type_v, options_.precision, plugins_.registry(), "--cache-type-v");
   out.context = context_, out.max_sequences = options_.max_sequences, out.max_step_tokens = max_prefill_rows();
-  out.poison = options_.poison;
+  out.poison = options_.poison, out.prefix_cache_bytes = options_.prefix_cache_bytes;
   return out;
 }
 

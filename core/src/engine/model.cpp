@@ -1,6 +1,7 @@
 #include "chunks.hpp"
 #include "model_impl.hpp"
 #include "naming.hpp"
+#include "prefill_plan.hpp"
 
 #include <tenon/error.hpp>
 
@@ -38,7 +39,7 @@ std::vector<engine::StepPart::Want> wants_in(const Feed& feed, int64_t begin, in
 
 }  // namespace
 
-Model::Impl::Impl(std::unique_ptr<engine::Loaded> parts) : loaded(std::move(parts)) {
+Model::Impl::Impl(std::unique_ptr<engine::Loaded> parts) : loaded(std::move(parts)), index(loaded->stores()) {
   engine::Loaded& l = *loaded;
   const Program& decode = l.program(TENON_PHASE_DECODE, false);
   info.architecture = l.configured().name();
@@ -138,13 +139,16 @@ Output Model::Impl::forward(std::span<const Feed> feeds, const ForwardOptions& o
 
 void Model::Impl::run_prefill(const Feed& feed, int64_t first_row, int64_t first_output, const Sink& sink) {
   store::SequenceState& state = feed.sequence->impl_->state;
+  engine::LiveText& text = feed.sequence->impl_->text;
   const int64_t cap = sink.options->chunk ? sink.options->chunk : loaded->options().prefill_chunk;
-  const int64_t seq_end = state.length + int64_t(feed.tokens.size());
+  const int64_t n_tokens = int64_t(feed.tokens.size()), seq_end = state.length + n_tokens;
+  const bool leaves_checkpoints = text.node && index.takes_checkpoints();
   int64_t at = 0;
-  for (int64_t n : plan_chunks(state.length, int64_t(feed.tokens.size()), cap)) {
+  for (const auto& [n, mark] : engine::plan_prefill(state.length, n_tokens, cap, leaves_checkpoints ? &text.wanted : nullptr)) {
     check_interrupt(*sink.options);
-    Part part = {&state, feed.tokens.subspan(size_t(at), size_t(n)), seq_end, first_row + at, wants_in(feed, at, n, first_output)};
+    Part part = {&state, &text, feed.tokens.subspan(size_t(at), size_t(n)), seq_end, first_row + at, wants_in(feed, at, n, first_output)};
     run_step(TENON_PHASE_PREFILL, {&part, 1}, sink);
+    if (mark) index.checkpoint(text, state, *mark);
     at += n;
   }
 }
@@ -168,10 +172,14 @@ void Model::Impl::run_decode(std::span<const Feed> feeds, std::span<const size_t
     };
     for (size_t i : which) {
       const Feed& feed = feeds[i];
-      const int64_t n = std::min(width, int64_t(feed.tokens.size()) - done[i]);
+      int64_t n = std::min(width, int64_t(feed.tokens.size()) - done[i]);
       if (n <= 0) continue;
+      // A plain step that would cross the grid ends on it, where a checkpoint can be taken.
+      const Sequence::Impl& sequence = *feed.sequence->impl_;
+      if (sequence.text.node && index.takes_checkpoints() && !sequence.state.is_open)
+        n = std::min(n, TENON_PAGE_TOKENS - sequence.state.length % TENON_PAGE_TOKENS);
       if (rows + size_t(n) > max_rows || parts.size() == max_seqs) flush();
-      parts.push_back({&feed.sequence->impl_->state, feed.tokens.subspan(size_t(done[i]), size_t(n)), seq_end[i], first_rows[i] + done[i],
+      parts.push_back({&feed.sequence->impl_->state, &feed.sequence->impl_->text, feed.tokens.subspan(size_t(done[i]), size_t(n)), seq_end[i], first_rows[i] + done[i],
                        wants_in(feed, done[i], n, first_outputs[i])});
       rows += size_t(n), done[i] += n;
       more = more || done[i] < int64_t(feed.tokens.size());
@@ -267,7 +275,18 @@ void Model::Impl::run_step(uint32_t phase, std::span<Part> parts, const Sink& si
       for (Part& part : parts) part.state->fault = error.what();
     throw;
   }
-  for (Part& part : parts) loaded->stores().stepped(*part.state, int64_t(part.tokens.size()), phase);
+  for (Part& part : parts) {
+    loaded->stores().stepped(*part.state, int64_t(part.tokens.size()), phase);
+    if (part.text && part.text->is_known) moved_on(part, phase);
+  }
+}
+
+void Model::Impl::moved_on(const Part& part, uint32_t phase) {
+  part.text->tokens.insert(part.text->tokens.end(), part.tokens.begin(), part.tokens.end());
+  index.count_tokens(part.tokens.size());
+  if (part.state->is_open) return;
+  index.follow(*part.text, *part.state);
+  if (phase == TENON_PHASE_DECODE && part.state->length % TENON_PAGE_TOKENS == 0) index.checkpoint(*part.text, *part.state, engine::Mark::kSpaced);
 }
 
 void Model::Impl::emit(Program& program, int32_t row_in_tail, int64_t output, const Sink& sink) {
@@ -306,7 +325,7 @@ void Model::Impl::settle(store::SequenceState& state) {
   if (!state.accepted) return;
   const ForwardOptions options;
   const Sink sink = {&options, {}};
-  Part part = {&state, {}, state.length, 0, {}};
+  Part part = {&state, nullptr, {}, state.length, 0, {}};
   run_step(TENON_PHASE_DECODE, {&part, 1}, sink);
 }
 
@@ -361,24 +380,42 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
 }
 
 Sequence::~Sequence() {
-  if (impl_) impl_->model->loaded->stores().drop(impl_->state);
+  if (!impl_) return;
+  impl_->model->index.leave(impl_->text);
+  impl_->model->loaded->stores().drop(impl_->state);
 }
 
 int64_t Sequence::length() const { return impl_->state.length; }
 void Sequence::begin() { impl_->model->loaded->stores().begin(impl_->state); }
-void Sequence::commit(int64_t keep) { impl_->model->loaded->stores().commit(impl_->state, keep); }
-void Sequence::rollback() { impl_->model->loaded->stores().rollback(impl_->state); }
+
+void Sequence::commit(int64_t keep) {
+  impl_->model->loaded->stores().commit(impl_->state, keep);
+  impl_->model->was_cut(*impl_);
+}
+
+void Sequence::rollback() {
+  impl_->model->loaded->stores().rollback(impl_->state);
+  impl_->model->was_cut(*impl_);
+}
 
 int64_t Sequence::truncate(int64_t n) {
   if (n > 0) impl_->model->settle(impl_->state);
-  return impl_->model->loaded->stores().truncate(impl_->state, n);
+  const int64_t kept = impl_->model->loaded->stores().truncate(impl_->state, n);
+  impl_->model->was_cut(*impl_);
+  return kept;
+}
+
+Resumed Sequence::resume(std::span<const int32_t> prompt, const ResumeOptions& options) {
+  return impl_->model->resume(*impl_, prompt, options);
 }
 
 Sequence Sequence::fork() {
   impl_->model->settle(impl_->state);
   auto impl = std::make_unique<Impl>();
   impl->model = impl_->model;
+  impl->text.is_known = impl_->text.is_known, impl->text.tokens = impl_->text.tokens;
   impl->state = impl_->model->loaded->stores().fork(impl_->state);
+  if (impl_->text.node) impl_->model->index.enter(impl->text, impl_->text.node);
   return Sequence(std::move(impl));
 }
 
@@ -391,6 +428,8 @@ void Sequence::restore(std::span<const uint8_t> bytes) {
   if (impl_->state.is_open) throw Error(ErrorKind::kUsage, "a transaction is open");
   impl_->model->loaded->stores().restore(impl_->state, bytes);
   impl_->state.fault.clear();
+  impl_->model->index.leave(impl_->text);
+  impl_->text = {};  // which tokens these are, the bytes do not say
 }
 
 }  // namespace tenon

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "loaded.hpp"
+#include "prefix_index.hpp"
 
 #include <tenon/engine.hpp>
 
@@ -16,6 +17,7 @@ namespace engine {
 // Tokens of one sequence in one step.
 struct StepPart {
   store::SequenceState* state;
+  LiveText* text;             // null where no tokens are fed
   std::span<const int32_t> tokens;
   int64_t seq_end;            // where its request ends
   int64_t first_row = 0;      // number of the first token in the call's feed order, for taps
@@ -31,6 +33,7 @@ struct StepPart {
 struct Sequence::Impl {
   Model::Impl* model;
   store::SequenceState state;
+  engine::LiveText text;
 };
 
 // One thread at a time, as Model says.
@@ -47,8 +50,13 @@ struct Model::Impl {
   Output forward(std::span<const Feed> feeds, const ForwardOptions& options);
   // Replays accepted rows that wait, so that stores hold what the lengths say.
   void settle(store::SequenceState& state);
+  Resumed resume(Sequence::Impl& sequence, std::span<const int32_t> prompt, const ResumeOptions& options);
+  // The sequence was cut, or its transaction ended.
+  void was_cut(Sequence::Impl& sequence);
 
   std::unique_ptr<engine::Loaded> loaded;
+  engine::PrefixIndex index;
+  uint64_t n_prompts = 0, n_prompt_tokens = 0, n_reused_tokens = 0;
   ModelInfo info;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<float> logits;
@@ -59,6 +67,7 @@ struct Model::Impl {
   void run_decode(std::span<const Feed> feeds, std::span<const size_t> which, std::span<const int64_t> first_rows,
                   std::span<const int64_t> first_outputs, const Sink& sink);
   void run_step(uint32_t phase, std::span<Part> parts, const Sink& sink);
+  void moved_on(const Part& part, uint32_t phase);
   uint32_t fill(std::span<Part> parts);
   void emit(program::Program& program, int32_t row_in_tail, int64_t output, const Sink& sink);
   void keep_taps(program::Program& program, std::span<Part> parts, uint32_t domain, uint32_t first, uint32_t count, const Sink& sink);

@@ -193,9 +193,23 @@ int32_t Stores::take_page(size_t group) {
   return page;
 }
 
-int64_t Stores::first_reachable_page(const SequenceState& state, int32_t window) const {
-  const int64_t oldest = state.is_open ? state.base : state.length;
-  return window ? std::max<int64_t>(0, oldest - (window - 1)) / kPage : 0;
+int64_t Stores::first_page_in_reach(size_t group, int64_t length) const {
+  const int32_t window = groups_[group].window;
+  return window ? std::max<int64_t>(0, length - (window - 1)) / kPage : 0;
+}
+
+uint64_t Stores::page_bytes(size_t group) const {
+  uint64_t total = 0;
+  for (const Pool& pool : pools_)
+    if (pool.group == int32_t(group)) total += uint64_t(pool.page_bytes);
+  return total;
+}
+
+uint64_t Stores::snapshot_bytes() const {
+  uint64_t total = 0;
+  for (const Pool& pool : pools_)
+    if (pool.group < 0) total += uint64_t(TENON_ALIGN64(pool.state_bytes));
+  return total;
 }
 
 void Stores::reserve(SequenceState& state, int64_t n) {
@@ -203,7 +217,7 @@ void Stores::reserve(SequenceState& state, int64_t n) {
     throw Error(ErrorKind::kCapacity, fmt::format("the context holds {} tokens; {} are used and {} more were asked for",
                                                   options_.context, state.length, n));
   for (size_t g = 0; g < groups_.size(); ++g) {
-    const int64_t keep_from = first_reachable_page(state, groups_[g].window);
+    const int64_t keep_from = first_reachable_page(state, g);
     for (int64_t p = 0; p < std::min<int64_t>(keep_from, int64_t(state.pages[g].size())); ++p) {
       groups_[g].pool.release(state.pages[g][size_t(p)]);
       state.pages[g][size_t(p)] = -1;
@@ -419,9 +433,9 @@ void Stores::restore(SequenceState& state, std::span<const uint8_t> bytes) {
   SequenceState next = state;
   next.length = header.length;
   for (size_t g = 0; g < groups_.size(); ++g)
-    need_pages(g, pages_for(header.length) - first_reachable_page(next, groups_[g].window));
+    need_pages(g, pages_for(header.length) - first_reachable_page(next, g));
   for (size_t g = 0; g < groups_.size(); ++g) {
-    const int64_t first = first_reachable_page(next, groups_[g].window);
+    const int64_t first = first_reachable_page(next, g);
     for (int64_t p = 0; p < pages_for(header.length); ++p) next.pages[g].push_back(p < first ? -1 : groups_[g].pool.take());
   }
   state = std::move(next);

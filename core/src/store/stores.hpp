@@ -52,6 +52,10 @@ class Stores {
   uint64_t bytes() const;  // the prefix cache's included
   const StoreOptions& options() const { return options_; }
   int32_t window(size_t group) const { return groups_[group].window; }
+  uint64_t page_bytes(size_t group) const;  // of one page in all of the group's stores
+  uint64_t snapshot_bytes() const;
+  // The first page that a query behind `length` tokens can read.
+  int64_t first_page_in_reach(size_t group, int64_t length) const;
 
   // The tables of the stores; `page_table(group)` and `slot_table` are addresses inside the step record.
   std::vector<tenon_store> tables(const std::vector<tenon_addr>& page_tables, tenon_addr slot_table) const;
@@ -119,7 +123,9 @@ class Stores {
   void give_back_pages(SequenceState& state);
   void poison_page(int32_t group, int32_t page) const;
   void copy_page(int32_t group, int32_t to, int32_t from) const;
-  int64_t first_reachable_page(const SequenceState& state, int32_t window) const;
+  int64_t first_reachable_page(const SequenceState& state, size_t group) const {
+    return first_page_in_reach(group, state.is_open ? state.base : state.length);
+  }
   template <typename Visit>
   void visit_live(const SequenceState& state, Visit&& visit) const;
 
