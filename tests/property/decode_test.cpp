@@ -119,7 +119,7 @@ TEST_P(DecodeTest, TokensMayBeGroupedIntoAnySteps) {
       const size_t width = std::min<size_t>(1 + random() % TENON_DECODE_MAX_TOKENS, n - at);
       const std::vector<float> rows = feed(*model, sequence, part(tokens, at, width));
       found.insert(found.end(), rows.begin(), rows.end());
-      at += width, groups += " " + std::to_string(width);
+      at += width, groups.append(" ").append(std::to_string(width));
     }
     ASSERT_TRUE(same(found, expected)) << "steps of" << groups;
     ASSERT_TRUE(same(sequence.save(), saved)) << "steps of" << groups;
