@@ -168,7 +168,9 @@ INSTANTIATE_TEST_SUITE_P(Plugins, Tree,
                          ::testing::Values(std::pair{"gguf", ""}, std::pair{"safetensors", ""},
                                            std::pair{"reference", ""}, std::pair{"cpu", ""}, std::pair{"far", ""},
                                            std::pair{"block", ""}, std::pair{"gemma", "gemma3/gemma3-Q4_0.gguf"},
-                                           std::pair{"qwen35", "qwen35/qwen35-Q4_K_M.gguf"}),
+                                           std::pair{"llama", "llama/llama-MIX.gguf"},
+                                           std::pair{"qwen35", "qwen35/qwen35-Q4_K_M.gguf"},
+                                           std::pair{"step35", "step35/step35-Q3_K_M.gguf"}),
                          [](const auto& info) { return std::string(info.param.first); });
 
 }  // namespace

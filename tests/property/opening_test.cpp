@@ -1,6 +1,9 @@
 // Libraries are opened when something they provide is needed, never before.
+#include <filesystem>
 #include <fstream>
+#include <iterator>
 
+#include "gguf_builder.hpp"
 #include "property.hpp"
 
 namespace tenon::property {
@@ -37,6 +40,39 @@ TEST(OpeningTest, AFileThatIsNoModelOpensNoArchitecture) {
   options.path = path, options.backend = "reference";
   EXPECT_ANY_THROW(engine.load(options));
   EXPECT_LE(engine.n_opened_libraries(), 1u);
+}
+
+// A sound library, under the names of the keys that choose plugins.
+TEST(OpeningTest, APathInAModelFileOpensNothing) {
+  namespace fs = std::filesystem;
+  const fs::path folder = fs::path(::testing::TempDir()) / "path_in_a_model_file";
+  fs::create_directories(folder);
+  const fs::path library = folder / "libtenon_bait.so";
+  for (const char* ending : {"", ".tenon.txtpb"})
+    fs::copy_file(std::string(TENON_TEST_PLUGINS) + "/libtenon_gemma.so" + ending, library.string() + ending,
+                  fs::copy_options::overwrite_existing);
+  for (const std::string& name : {library.string(), std::string("libtenon_bait.so"), std::string("./libtenon_bait")}) {
+    SCOPED_TRACE(name);
+    test::GgufBuilder builder;
+    builder.add_string("general.architecture", name).add_string("tokenizer.ggml.model", name);
+    const fs::path path = folder / "model.gguf";
+    std::ofstream(path, std::ios::binary) << builder.build();
+    Engine engine({{TENON_TEST_PLUGINS}, false});
+    ModelOptions options;
+    options.path = path.string(), options.backend = "reference";
+    try {
+      engine.load(options);
+      FAIL() << "it was loaded";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kFile) << error.what();
+      EXPECT_NE(std::string(error.what()).find(name), std::string::npos) << error.what();
+    }
+    EXPECT_LE(engine.n_opened_libraries(), 1u) << "more than the format";
+    std::ifstream maps("/proc/self/maps");
+    const std::string mapped(std::istreambuf_iterator<char>(maps), {});
+    EXPECT_EQ(mapped.find("libtenon_bait"), std::string::npos) << "the library is open";
+  }
+  fs::remove_all(folder);
 }
 
 }  // namespace
