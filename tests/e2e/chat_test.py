@@ -4,24 +4,16 @@ import json
 import os
 import pathlib
 import signal
-import struct
 import subprocess
 import sys
 import time
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
 import launcher_test
+from gguf_file import Gguf, STRING
 from launcher_test import DATA, MODEL, PROGRAM, RECURRENT_MODEL, environment
 
 QUESTION = [{"role": "user", "content": "1 2 3 4 5"}]
-
-
-def strings_of(path, key):
-    """The value of a string key in a GGUF file's metadata."""
-    blob = pathlib.Path(path).read_bytes()
-    name = key.encode()
-    at = blob.index(struct.pack("<Q", len(name)) + name + struct.pack("<I", 8)) + 8 + len(name) + 4
-    size = struct.unpack_from("<Q", blob, at)[0]
-    return blob[at + 8:at + 8 + size].decode("utf-8")
 
 
 class Case(launcher_test.Case):
@@ -42,15 +34,11 @@ class Case(launcher_test.Case):
         return path
 
     def with_template(self, source, model=MODEL):
-        """The same model with another template, padded to the length of its own."""
-        blob = pathlib.Path(model).read_bytes()
-        old = strings_of(model, "tokenizer.chat_template").encode()
-        new = source.encode()
-        self.assertLessEqual(len(new) + 4, len(old))
-        new += b"{#" + b"x" * (len(old) - len(new) - 4) + b"#}"
-        self.assertEqual(blob.count(old), 1)
+        """The same model with another template."""
+        file = Gguf(model)
+        file.keys["tokenizer.chat_template"] = STRING, source.encode()
         path = self.folder / "other.gguf"
-        path.write_bytes(blob.replace(old, new))
+        file.write(path)
         return path
 
 

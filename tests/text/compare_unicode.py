@@ -17,47 +17,27 @@ import sys
 import tempfile
 import unicodedata
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from gguf_file import ARRAY, F32, Gguf, STRING, U32, text_bytes
 from random_texts import random_text
 
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(1, 7)
-FORMS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+
+
+def plain(kind, value):
+    """Texts as str, arrays as lists."""
+    if kind == ARRAY:
+        return [plain(value[0], item) for item in value[1]]
+    return value.decode() if kind == STRING else value
 
 
 class Vocabulary:
     """The tokenizer's keys of a GGUF file, and their bytes."""
 
     def __init__(self, path):
-        self.bytes, self.at, self.keys, self.raw = pathlib.Path(path).read_bytes(), 8, {}, []
-        self.read("q")
-        for _ in range(self.read("q")):
-            begin = self.at
-            key = self.read_text().decode()
-            value = self.read_value(self.read("I"))
-            if key.startswith("tokenizer.ggml."):
-                self.keys[key[len("tokenizer.ggml."):]] = value
-                self.raw.append(self.bytes[begin:self.at])
-
-    def read(self, form):
-        value = struct.unpack_from("<" + form, self.bytes, self.at)[0]
-        self.at += struct.calcsize("<" + form)
-        return value
-
-    def read_text(self):
-        size = self.read("Q")
-        self.at += size
-        return self.bytes[self.at - size:self.at]
-
-    def read_value(self, kind):
-        if kind == 8:
-            return self.read_text().decode()
-        if kind == 9:
-            element, count = self.read("I"), self.read("Q")
-            return [self.read_value(element) for _ in range(count)]
-        return self.read(FORMS[kind])
-
-
-def text_bytes(text):
-    return struct.pack("<Q", len(text)) + text.encode()
+        mine = {key: value for key, value in Gguf(path).keys.items() if key.startswith("tokenizer.ggml.")}
+        self.keys = {key[len("tokenizer.ggml."):]: plain(*value) for key, value in mine.items()}
+        self.raw = [Gguf.key_bytes(key, *value) for key, value in mine.items()]
 
 
 def whole_model(vocabulary):
@@ -65,16 +45,16 @@ def whole_model(vocabulary):
     width, count = 32, len(vocabulary.keys["tokens"])
     numbers = {"block_count": 1, "context_length": 64, "embedding_length": width, "feed_forward_length": width,
                "attention.head_count": 1}
-    keys = [text_bytes("general.architecture") + struct.pack("<I", 8) + text_bytes("llama")]
-    keys += [text_bytes("llama." + key) + struct.pack("<II", 4, value) for key, value in numbers.items()]
-    keys += [text_bytes("llama.attention.layer_norm_rms_epsilon") + struct.pack("<If", 6, 1e-5), *vocabulary.raw]
+    keys = [Gguf.key_bytes("general.architecture", STRING, b"llama")]
+    keys += [Gguf.key_bytes("llama." + key, U32, value) for key, value in numbers.items()]
+    keys += [Gguf.key_bytes("llama.attention.layer_norm_rms_epsilon", F32, 1e-5), *vocabulary.raw]
     tensors = [("token_embd.weight", [width, count], 2), ("output_norm.weight", [width], 0)]
     tensors += [(f"blk.0.{name}.weight", [width], 0) for name in ("attn_norm", "ffn_norm")]
     tensors += [(f"blk.0.{name}.weight", [width, width], 2)
                 for name in ("attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down")]
     out, data = b"GGUF" + struct.pack("<Iqq", 3, len(tensors), len(keys)) + b"".join(keys), b""
     for name, dims, kind in tensors:
-        out += text_bytes(name) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}q", *dims)
+        out += text_bytes(name.encode()) + struct.pack("<I", len(dims)) + struct.pack(f"<{len(dims)}q", *dims)
         out += struct.pack("<IQ", kind, len(data))
         n = dims[0] * (dims[1] if len(dims) > 1 else 1)
         size = n // 32 * 18 if kind == 2 else 4 * n
