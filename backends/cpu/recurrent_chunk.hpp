@@ -9,10 +9,10 @@
 // is cut. Every product element is one chain in ascending order.
 #pragma once
 
-#include "ops/product.hpp"
-#include "ops/transpose.hpp"
-#include "ops/vec_math.hpp"
 #include "recurrent_delta.hpp"
+#include "simd/product.hpp"
+#include "simd/transpose.hpp"
+#include "simd/vec_math.hpp"
 
 namespace tenon::cpu::TENON_ISA {
 namespace {

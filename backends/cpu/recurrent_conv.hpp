@@ -6,8 +6,8 @@
 #pragma once
 
 #include "ops/op_plan.hpp"
-#include "ops/vec_math.hpp"
 #include "recurrent.hpp"
+#include "simd/vec_math.hpp"
 
 namespace tenon::cpu::TENON_ISA {
 namespace {

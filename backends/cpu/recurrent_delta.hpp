@@ -8,8 +8,8 @@
 #pragma once
 
 #include "ops/op_plan.hpp"
-#include "ops/vec.hpp"
 #include "recurrent.hpp"
+#include "simd/vec.hpp"
 
 namespace tenon::cpu::TENON_ISA {
 namespace {

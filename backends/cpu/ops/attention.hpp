@@ -3,9 +3,9 @@
 // of a row. For sources built once an instruction set.
 #pragma once
 
+#include "../simd/product.hpp"
+#include "../simd/vec_math.hpp"
 #include "pages.hpp"
-#include "product.hpp"
-#include "vec_math.hpp"
 
 namespace tenon::cpu::TENON_ISA {
 namespace {

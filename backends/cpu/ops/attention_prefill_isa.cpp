@@ -1,8 +1,8 @@
 // attention, prefill phase: blocks of queries over tiles of 64 keys. A unit of work is some heads of one K/V head and
 // some rows of one sequence; units are claimed, the ones that see most keys first.
+#include "../simd/transpose.hpp"
 #include "attention.hpp"
 #include "ops_isa.hpp"
-#include "transpose.hpp"
 
 namespace tenon::cpu::TENON_ISA {
 namespace {

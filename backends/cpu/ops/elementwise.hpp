@@ -1,8 +1,8 @@
 // elementwise.hpp: loops over columns of values that may be strided views. For sources built once an instruction set.
 #pragma once
 
+#include "../simd/vec_math.hpp"
 #include "op_plan.hpp"
-#include "vec_math.hpp"
 
 namespace tenon::cpu::TENON_ISA {
 namespace {

@@ -1,4 +1,5 @@
 // Ops that treat columns one by one: glu, gate, add, mul, scale, softcap.
+#include "../simd/glu.hpp"
 #include "ops_isa.hpp"
 
 namespace tenon::cpu::TENON_ISA {
@@ -63,26 +64,8 @@ TENON_FLATTEN tenon_status softcap(const OpPlan* plan, const tenon_args* args, c
 }
 
 TENON_FLATTEN tenon_status glu(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
-  // No limit is a limit that nothing exceeds. A NaN comes out as NaN, since min2 and max2 keep the second operand.
-  const float bound = plan->glu.limit > 0 ? plan->glu.limit : __builtin_inff();
-  const F high = splat(bound), low = splat(-bound), alpha = splat(plan->glu.alpha);
-  switch (plan->glu.activation) {
-    case TENON_ACT_GELU_TANH:
-      return binary(plan, args, exec,
-                    [=](F gate, F up) { return min2(high, gelu_tanh(gate)) * max2(low, min2(high, up)); });
-    case TENON_ACT_SIGMOID:
-      return binary(plan, args, exec,
-                    [=](F gate, F up) { return min2(high, sigmoid(gate)) * max2(low, min2(high, up)); });
-    case TENON_ACT_SWIGLU_OAI:
-      return binary(plan, args, exec, [=](F gate, F up) {
-        gate = min2(high, gate);
-        return gate * sigmoid(alpha * gate) * (max2(low, min2(high, up)) + splat(1.0f));
-      });
-    case TENON_ACT_NONE:
-      return binary(plan, args, exec, [=](F gate, F up) { return min2(high, gate) * max2(low, min2(high, up)); });
-    default:
-      return binary(plan, args, exec, [=](F gate, F up) { return min2(high, silu(gate)) * max2(low, min2(high, up)); });
-  }
+  with_glu(plan->glu.activation, plan->glu.limit, plan->glu.alpha, [=](auto act) { binary(plan, args, exec, act); });
+  return TENON_OK;
 }
 
 TENON_FLATTEN tenon_status gate(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {

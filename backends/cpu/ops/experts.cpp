@@ -1,9 +1,6 @@
 // Mixtures of experts: expert_ffn for float weights in a packed form and for any dtype through its decoder; fold_slots.
-#include "experts.hpp"
-
 #include <algorithm>
 #include <cstring>
-#include <tenon/sdk/experts.hpp>
 
 #include "ops.hpp"
 
@@ -66,7 +63,8 @@ class ExpertFfn final : public sdk::Kernel {
     // Slots that are given one by one lie elsewhere than a share of the columns.
     op->partition = op->expert.combine ? TENON_PART_CLAIM : TENON_PART_OUT_COLS, op->unit_cols = 16;
     plan.partition = op->partition, plan.unit_cols = op->unit_cols;
-    const ExpertSizes sizes = expert_sizes(*op, node.weights().data(), request.max_rows, decodes_);
+    const ExpertSizes sizes = expert_sizes(op->expert, node.weights().data(), request.max_rows,
+                                           decodes_ ? decoded_experts_bytes(node.weights().data()) : 0);
     plan.workspace = uint64_t(sizes.workspace), plan.scratch = uint64_t(sizes.scratch);
     plan.impl = op.release();
   }

@@ -1,7 +1,8 @@
 // linear: y = x W^T for float weights packed sixteen rows to a vector, and for weights of any dtype, decoded on the
 // way.
-#include "product.hpp"
-#include "transpose.hpp"
+#include "../simd/product.hpp"
+#include "../simd/transpose.hpp"
+#include "op_plan.hpp"
 
 namespace tenon::cpu::TENON_ISA {
 namespace {

@@ -7,6 +7,8 @@
 #include <stdint.h>
 #include <tenon/abi.h>
 
+#include "../simd/expert_sizes.hpp"
+
 namespace tenon::cpu {
 
 // Made by plan(), immutable afterwards; tenon_plan.impl points at it.
@@ -49,6 +51,10 @@ struct ExpertTable {
   OpFunction packed, decoded;  // expert_ffn, as of LinearTable
   OpFunction fold_slots;
 };
+// Scratch of `decoded`: sixteen decoded rows, then the blocks of them turned that are asked for together.
+static inline int64_t decoded_experts_bytes(const tenon_weight* w) {
+  return 16 * (1 + kExpertBlocks) * larger(w[0].rows, w[0].cols) * 4;
+}
 
 namespace portable {
 extern const OpTable kOps;
@@ -66,13 +72,6 @@ extern const LinearTable kLinear;
 extern const ExpertTable kExperts;
 }  // namespace avx512
 
-// Workers' shares.
-struct Span {
-  int64_t begin, end;
-};
-static inline Span share_of(int64_t n, const tenon_exec* exec) {
-  return {TENON_SHARE(n, exec->worker, exec->n_workers), TENON_SHARE(n, exec->worker + 1, exec->n_workers)};
-}
 // Rows that this worker computes: its share when rows are cut, else all.
 static inline Span rows_of(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
   if (plan->partition == TENON_PART_ROWS) return share_of(args->rows, exec);
@@ -89,29 +88,6 @@ static inline Span cols_of(const OpPlan* plan, int64_t cols, const tenon_exec* e
 static inline Span heads_of(const OpPlan* plan, int64_t n, const tenon_exec* exec) {
   if (plan->partition == TENON_PART_HEADS) return share_of(n, exec);
   return {0, n};
-}
-
-// Address of element (r, c) of a value with `item` bytes an element, and how many columns follow without a gap.
-static inline uint8_t* element(const tenon_view* view, int64_t r, int64_t c, int64_t item) {
-  const tenon_addr row = view->data + tenon_addr(r * view->row_bytes);
-  if (view->groups <= 1) return reinterpret_cast<uint8_t*>(row + tenon_addr(c * item));
-  const int64_t width = view->cols / view->groups;
-  return reinterpret_cast<uint8_t*>(row + tenon_addr(c / width * view->group_bytes + c % width * item));
-}
-static inline float* f32_at(const tenon_view* view, int64_t r, int64_t c) {
-  return reinterpret_cast<float*>(element(view, r, c, 4));
-}
-static inline int64_t run_of(const tenon_view* view, int64_t c) {
-  if (view->groups <= 1) return view->cols - c;
-  const int64_t width = view->cols / view->groups;
-  return width - c % width;
-}
-static inline int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
-
-template <typename T>
-static inline T* pointer_at(tenon_addr address, int64_t index) {
-  return reinterpret_cast<T*>(address) + index;
 }
 
 }  // namespace tenon::cpu

@@ -1,4 +1,4 @@
-// product.hpp: the one small matrix product of this backend, for linear and for both halves of attention.
+// product.hpp: the small matrix product of the CPU's float kernels, for linear, experts and both halves of attention.
 //
 //   C[m][16 j + lane] = init + Σ_k A[m][k] × B(k, j)[lane]
 //
@@ -7,8 +7,8 @@
 // For sources built once an instruction set.
 #pragma once
 
-#include "op_plan.hpp"
 #include "vec.hpp"
+#include "views.hpp"
 
 namespace tenon::cpu::TENON_ISA {
 namespace {
