@@ -1,0 +1,9 @@
+// plugin.cpp: registers the family, once an instruction set.
+#include <tenon/sdk/plugin.hpp>
+
+#include "family.hpp"
+
+TENON_PLUGIN("fp4", "0.1.0") {
+  using namespace tenon::fp4;
+  tenon::cpu::register_coded<Family>(registrar, "fp4", portable::kTable, avx2::kTable, avx512::kTable);
+}
