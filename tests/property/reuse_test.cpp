@@ -1,5 +1,6 @@
 // Prefix reuse (P6): a prompt whose begin the prefix cache or the sequence itself holds gives a cold run's logits and
-// stores, bit for bit, where prefill made what is reused. What decode steps made is reused too, and said to be not equal.
+// stores, bit for bit, where prefill made what is reused. What decode steps made is reused too, and said to be not
+// equal.
 #include <algorithm>
 #include <tenon/error.hpp>
 
@@ -53,7 +54,8 @@ Tokens joined(std::span<const int32_t> a, std::span<const int32_t> b) {
 int64_t longest_shared(const std::vector<Tokens>& texts, const Tokens& prompt) {
   int64_t most = 0;
   for (const Tokens& text : texts)
-    most = std::max<int64_t>(most, std::mismatch(text.begin(), text.end(), prompt.begin(), prompt.end()).first - text.begin());
+    most = std::max<int64_t>(
+        most, std::mismatch(text.begin(), text.end(), prompt.begin(), prompt.end()).first - text.begin());
   return most;
 }
 
@@ -70,9 +72,11 @@ TEST_P(ReuseTest, APromptWhoseBeginIsKnownEqualsAColdRun) {
     const Tokens& old = known[random() % known.size()];
     const size_t same_tokens = 1 + random() % old.size();
     const size_t n = std::min(longest, same_tokens + 1 + random() % 80);
-    const Tokens prompt = joined(part(old, 0, std::min(same_tokens, n - 1)), random_tokens(random(), n - std::min(same_tokens, n - 1), *model));
+    const Tokens prompt = joined(part(old, 0, std::min(same_tokens, n - 1)),
+                                 random_tokens(random(), n - std::min(same_tokens, n - 1), *model));
     if (prompt.size() < 16) continue;
-    SCOPED_TRACE("round " + std::to_string(round) + ": " + std::to_string(prompt.size()) + " tokens, " + std::to_string(same_tokens) + " known");
+    SCOPED_TRACE("round " + std::to_string(round) + ": " + std::to_string(prompt.size()) + " tokens, " +
+                 std::to_string(same_tokens) + " known");
     const std::vector<int64_t> ends = {int64_t(random() % prompt.size()), int64_t(prompt.size())};
     const Outcome warm = run(*model, sequences[round % 2], prompt, 2, {.only_equal = true, .message_ends = ends});
     const Outcome expected = cold(*plain, prompt, 2);
@@ -151,7 +155,8 @@ TEST_P(ReuseTest, WhatDecodeMadeIsReusedAndSaidToBeNotEqual) {
 TEST_P(ReuseTest, ForksShareAndGoTheirOwnWays) {
   const auto model = load_with_cache(), plain = load();
   Sequence sequence = model->sequence();
-  const Tokens prompt = random_tokens(85, 150, *model), one = random_tokens(86, 60, *model), two = random_tokens(87, 60, *model);
+  const Tokens prompt = random_tokens(85, 150, *model), one = random_tokens(86, 60, *model),
+               two = random_tokens(87, 60, *model);
   run(*model, sequence, prompt, 1);
   Sequence fork = sequence.fork();
   const int64_t held = int64_t(model->prefix_cache().held_bytes);
@@ -205,7 +210,8 @@ TEST_P(ReuseTest, ASmallLimitForgetsAndChangesNothing) {
     run(*model, live, kept, 1);
     const std::vector<uint8_t> saved = live.save();
     for (uint32_t round = 0; round < (GetParam().is_slow() ? 2u : 8u); ++round) {
-      const Tokens prompt = joined(part(kept, 0, 70), random_tokens(101 + round, GetParam().is_slow() ? 60 : 300, *model));
+      const Tokens prompt =
+          joined(part(kept, 0, 70), random_tokens(101 + round, GetParam().is_slow() ? 60 : 300, *model));
       const Outcome warm = run(*model, sequence, prompt, 1, {.only_equal = true});
       EXPECT_TRUE(same(warm.logits, cold(*plain, prompt, 1).logits)) << "limit " << limit << ", round " << round;
       EXPECT_LE(model->prefix_cache().checkpoints, model->prefix_cache().most_checkpoints);

@@ -147,7 +147,7 @@ void Model::Impl::run_prefill(const Feed& feed, int64_t first_row, int64_t first
   for (const auto& [n, mark] : engine::plan_prefill(state.length, n_tokens, cap, leaves_checkpoints ? &text.wanted : nullptr)) {
     check_interrupt(*sink.options);
     Part part = {&state, &text, feed.tokens.subspan(size_t(at), size_t(n)), seq_end, first_row + at, wants_in(feed, at, n, first_output)};
-    run_step(TENON_PHASE_PREFILL, {&part, 1}, sink);
+    run_step(n < kPrefillMin ? TENON_PHASE_DECODE : TENON_PHASE_PREFILL, {&part, 1}, sink);
     if (mark) index.checkpoint(text, state, *mark);
     at += n;
   }

@@ -32,9 +32,14 @@ std::vector<PrefillChunk> plan_prefill(int64_t begin, int64_t n, int64_t cap, co
   };
   if (!wanted) return go_to(end), out;
   for (const auto& [position, mark] : *wanted) {
-    if (position - at < kPrefillMin || end - position < kPrefillMin) continue;
-    go_to(position);
-    out.back().mark = mark;
+    if (position <= at || end - position < kPrefillMin) continue;
+    if (position - at < kPrefillMin) {
+      out.push_back({position - at, mark});  // from off the grid
+    } else {
+      go_to(position);
+      out.back().mark = mark;
+    }
+    at = position;
   }
   go_to(end);
   int64_t distance = n;

@@ -17,8 +17,9 @@ struct PrefillChunk {
   std::optional<Mark> mark;  // a checkpoint behind it
 };
 
-// Chunks as of plan_chunks(). With `wanted` positions on the grid chunks end there as well, wherever that leaves 16 tokens on
-// both sides; of the other chunk ends those get a checkpoint that are the last ones 512, 1024, 2048 … tokens before the end.
+// Chunks as of plan_chunks(). With `wanted` positions on the grid chunks end there as well, wherever that leaves 16 tokens
+// behind them; of the other chunk ends those get a checkpoint that are the last ones 512, 1024, 2048 … tokens before the end.
+// A sequence that goes on off the grid may have fewer than 16 tokens to the first of the positions: those are decode steps.
 std::vector<PrefillChunk> plan_prefill(int64_t begin, int64_t n, int64_t cap, const std::map<int64_t, Mark>* wanted);
 
 // The positions where a prompt of n tokens is to leave checkpoints. `most` = how many can be kept.
