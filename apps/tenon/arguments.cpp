@@ -20,6 +20,17 @@ bool parse_number(std::string_view text, Number* value) {
   return error == std::errc() && stopped == end;
 }
 
+// "512M": bytes, where K, M and G are powers of 1024.
+bool parse_size(std::string_view text, int64_t* bytes) {
+  constexpr std::string_view kUnits = "KMG";
+  const size_t unit = text.empty() ? std::string_view::npos : kUnits.find(text.back());
+  if (unit != std::string_view::npos) text.remove_suffix(1);
+  int64_t count = 0;
+  if (!parse_number(text, &count) || count < 0) return false;
+  const int64_t factor = unit == std::string_view::npos ? 1 : int64_t{1} << (10 * (unit + 1));
+  return !__builtin_mul_overflow(count, factor, bytes);
+}
+
 std::string shown(const OptionSpec& option, double value) {
   char buffer[32];
   auto [end, error] = option.kind == Kind::kInteger
@@ -56,6 +67,9 @@ void check_value(const OptionSpec& option, const std::string& origin, const std:
       usage_error(origin + ": expected " + shown(option, option.minimum) + " to " + shown(option, option.maximum) +
                   ", found " + value);
   }
+  int64_t bytes = 0;
+  if (option.kind == Kind::kSize && !parse_size(value, &bytes))
+    usage_error(origin + ": expected bytes such as 0, 65536, 512M or 2G, found '" + value + "'");
   if (option.kind == Kind::kChoice && !is_choice(option.choices, value))
     usage_error(origin + ": expected one of " + std::string(option.choices) + ", found '" + value + "'");
   if (!option.refusal.empty() && (option.served.empty() || value != option.served))
@@ -128,6 +142,11 @@ int64_t Arguments::integer(std::string_view name, int64_t fallback) const {
 
 double Arguments::number(std::string_view name, double fallback) const {
   if (has(name)) parse_number(text(name), &fallback);
+  return fallback;
+}
+
+int64_t Arguments::bytes(std::string_view name, int64_t fallback) const {
+  if (has(name)) parse_size(text(name), &fallback);
   return fallback;
 }
 

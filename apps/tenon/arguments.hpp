@@ -24,6 +24,7 @@ class Arguments {
   std::string text(std::string_view name, std::string_view fallback = "") const;
   int64_t integer(std::string_view name, int64_t fallback) const;
   double number(std::string_view name, double fallback) const;
+  int64_t bytes(std::string_view name, int64_t fallback) const;  // sizes
   // Every value of a repeatable option, split at `separator`; empty parts are dropped.
   std::vector<std::string> list(std::string_view name, char separator) const;
   const std::vector<std::string>& positional() const { return positional_; }

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "dialogue.hpp"
 #include "generation.hpp"
 #include "prompt.hpp"
 #include "verbs.hpp"
@@ -14,11 +14,9 @@
 namespace tenon::launcher {
 namespace {
 
-using nlohmann::ordered_json;
-
 constexpr const char* kHelp =
-    "Type a message and press Enter. Commands: /clear begins a new conversation, /exit ends (so does the end of the\n"
-    "input), /help prints this.\n";
+    "Type a message and press Enter. Commands: /retry answers the last message again, /undo takes it and its answer\n"
+    "back, /clear begins a new conversation, /exit ends (so does the end of the input), /help prints this.\n";
 
 constexpr size_t kMostLineBytes = size_t{16} << 20;
 
@@ -63,6 +61,19 @@ class LineReader {
   std::string pending_;
 };
 
+// What was reused for an answer and what the cache holds.
+std::string reuse_summary(const Resumed& resumed, size_t n_prompt, const PrefixCacheInfo& cache) {
+  return "reused " + std::to_string(resumed.reused) + " of " + std::to_string(n_prompt) +
+         " tokens, known up to token " + std::to_string(resumed.matched) +
+         (resumed.reused == 0 ? ""
+          : resumed.is_equal  ? ", as a cold run computes them"
+                              : ", in part made by decode steps") +
+         "; all prompts: " + std::to_string(cache.reused_tokens) + " of " + std::to_string(cache.prompt_tokens) +
+         "; prefix cache: " + std::to_string(cache.pages) + " pages, " + std::to_string(cache.checkpoints) + " of " +
+         std::to_string(cache.most_checkpoints) + " checkpoints, " + size_text(cache.held_bytes) + " held, limit " +
+         size_text(cache.limit_bytes);
+}
+
 // Messages from standard input and the model's answers, until the input ends. One use.
 class Chat {
  public:
@@ -70,12 +81,10 @@ class Chat {
       : model_(model),
         arguments_(arguments),
         sampling_(sampling),
-        chat_template_(chat_template),
-        variables_(template_arguments(arguments)),
-        kept_(model),
-        generator_(model, arguments, sampling, -1) {
-    clear();
-  }
+        sequence_(model.sequence()),
+        generator_(model, arguments, sampling, -1),
+        dialogue_(model.tokenizer(), chat_template, template_arguments(arguments),
+                  arguments.has("system") ? std::optional(arguments.text("system")) : std::nullopt) {}
 
   void run() {
     const bool asks = isatty(STDIN_FILENO) == 1;
@@ -89,58 +98,75 @@ class Chat {
         break;
       }
       if (line.empty()) continue;
-      if (line.front() != '/') {
-        answer(line);
-      } else if (line == "/exit" || line == "/quit") {
-        break;
-      } else if (line == "/clear") {
-        clear();
-      } else if (line == "/help") {
-        print(kHelp);
+      if (line == "/exit" || line == "/quit") break;
+      if (line.front() == '/') {
+        command(line);
       } else {
-        note("unknown command '" + line + "'; /help lists them, and a message cannot begin with '/'");
+        dialogue_.ask(line);
+        answer();
       }
     }
   }
 
  private:
-  void clear() {
-    messages_ = ordered_json::array();
-    if (arguments_.has("system")) messages_.push_back({{"role", "system"}, {"content", arguments_.text("system")}});
+  void command(const std::string& line) {
+    if (line == "/clear") {
+      dialogue_.clear();
+    } else if (line == "/undo") {
+      if (dialogue_.drop_answer())
+        dialogue_.drop_question();
+      else
+        note("there is nothing to take back");
+    } else if (line == "/retry") {
+      if (!dialogue_.drop_answer()) return note("there is no answer yet");
+      generator_.set_seed(++sampling_.seed);  // the same seed would give the same answer
+      answer();
+    } else if (line == "/help") {
+      print(kHelp);
+    } else {
+      note("unknown command '" + line + "'; /help lists them, and a message cannot begin with '/'");
+    }
   }
 
   // A message that cannot be answered is taken back: the conversation can go on.
-  void answer(const std::string& line) {
-    messages_.push_back({{"role", "user"}, {"content", line}});
-    std::vector<int32_t> prompt;
+  void answer() {
+    Prompt prompt;
     try {
-      Conversation conversation;
-      conversation.messages = dump(messages_);
-      conversation.variables = variables_;
-      prompt = encode_rendered(model_.tokenizer(), render(chat_template_, conversation, &model_.tokenizer()));
-      check_context(model_, arguments_, static_cast<int64_t>(prompt.size()) + 1, "the conversation");
+      prompt = dialogue_.prompt();
+      check_context(model_, arguments_, static_cast<int64_t>(prompt.ids.size()) + 1, "the conversation");
     } catch (const Error& error) {
-      messages_.erase(messages_.size() - 1);
+      dialogue_.drop_question();
       note(std::string(error.what()) + "; the message is dropped, /clear begins a new conversation");
       return;
     }
+    ResumeOptions resume;
+    resume.only_equal = arguments_.on("recompute");
+    resume.static_prefix = prompt.static_prefix;
+    resume.message_ends = prompt.message_ends;
     Generation generation;
-    generator_.run(kept_, prompt, generation);
+    generator_.run(sequence_, prompt.ids, resume, generation);
     print("\n");
-    if (arguments_.on("verbose") || generation.error) note(summary(generation, prompt.size(), sampling_));
+    if (arguments_.on("verbose") || generation.error) note(summary(generation, prompt.ids.size(), sampling_));
+    if (arguments_.on("verbose")) note(reuse_summary(generation.resumed, prompt.ids.size(), model_.prefix_cache()));
     if (generation.error) throw *generation.error;
-    messages_.push_back({{"role", "assistant"}, {"content", generation.marked_text}});
+    dialogue_.answered(prompt, generation);
   }
 
   Model& model_;
   const Arguments& arguments_;
-  const SamplingOptions& sampling_;
-  const ChatTemplate& chat_template_;
-  std::string variables_;
-  KeptSequence kept_;
+  SamplingOptions sampling_;
+  Sequence sequence_;
   Generator generator_;
-  ordered_json messages_;
+  Dialogue dialogue_;
 };
+
+// A limit that holds nothing would otherwise look like one that changes nothing.
+void warn_about_cache(const PrefixCacheInfo& cache) {
+  if (cache.limit_bytes == 0 || cache.most_checkpoints > 0 || cache.checkpoint_bytes == 0) return;
+  note("warning: --prefix-cache " + std::to_string(cache.limit_bytes) + " is less than the " +
+       std::to_string(cache.checkpoint_bytes) +
+       " bytes that resuming takes with this model: texts that part are computed from their begin");
+}
 
 ChatTemplate needed_template(Engine& engine, const std::string& path) {
   std::optional<ChatTemplate> chat_template = load_template(engine, path);
@@ -170,12 +196,14 @@ int answer_file(Engine& engine, const Arguments& arguments, const SamplingOption
   }();
   const int64_t needed =
       static_cast<int64_t>(prompt.size()) + std::max<int64_t>(1, arguments.integer("n-predict", 1024));
-  const std::unique_ptr<Model> model = load_model(engine, arguments, model_options(arguments, needed));
+  ModelOptions options = model_options(arguments, needed);
+  options.prefix_cache_bytes = 0;  // there is no second prompt
+  const std::unique_ptr<Model> model = load_model(engine, arguments, options);
   warn_about(model->tokenizer());
   check_context(*model, arguments, static_cast<int64_t>(prompt.size()), "the conversation");
-  KeptSequence kept(*model);
+  Sequence sequence = model->sequence();
   Generation generation;
-  Generator(*model, arguments, sampling, -1).run(kept, prompt, generation);
+  Generator(*model, arguments, sampling, -1).run(sequence, prompt, {}, generation);
   print("\n");
   note(summary(generation, prompt.size(), sampling));
   if (generation.error) throw *generation.error;
@@ -202,6 +230,7 @@ int chat(const Arguments& arguments) {
   const ChatTemplate chat_template = needed_template(engine, path);
   const std::unique_ptr<Model> model = load_model(engine, arguments, model_options(arguments, 0));
   warn_about(model->tokenizer());
+  warn_about_cache(model->prefix_cache());
   Chat(*model, arguments, sampling, chat_template).run();
   return 0;
 }

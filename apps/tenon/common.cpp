@@ -37,6 +37,8 @@ ModelOptions model_options(const Arguments& arguments, int64_t needed) {
   for (const std::string& name : options.prefer)
     if (std::find(options.forbid.begin(), options.forbid.end(), name) != options.forbid.end())
       throw Error(ErrorKind::kUsage, "--prefer " + name + " and --forbid " + name + " contradict each other");
+  if (arguments.verb() == Verb::kChat || arguments.verb() == Verb::kInspect)
+    options.prefix_cache_bytes = arguments.bytes("prefix-cache", -1);
   options.cancelled = interrupted;
   return options;
 }

@@ -70,8 +70,8 @@ Prompt Dialogue::prompt() const {
   return prompt;
 }
 
-// The longest of the prompts and answers before that the text begins with keeps its tokens. What follows must begin with
-// a special token: those stand for themselves, whatever is around them.
+// The longest of the prompts and answers before that the text begins with keeps its tokens. What follows must begin
+// with a special token: those stand for themselves, whatever is around them.
 std::vector<int32_t> Dialogue::encoded(const std::string& text) const {
   for (auto said = said_.rbegin(); said != said_.rend(); ++said) {
     if (!text.starts_with(said->text) || text.size() == said->text.size()) continue;

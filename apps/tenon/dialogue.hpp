@@ -20,9 +20,9 @@ struct Prompt {
   std::vector<int64_t> message_ends;  // tokens up to the end of the last message, where the next prompt may part
 };
 
-// Messages of one conversation after the other. What the model said goes into the next prompt as the tokens that it said
-// it in, wherever the template repeats it word for word: a text can be spelled in tokens in many ways, and another one
-// would part from what is cached. One thread.
+// Messages of one conversation after the other. What the model said goes into the next prompt as the tokens that it
+// said it in, wherever the template repeats it word for word: a text can be spelled in tokens in many ways, and another
+// one would part from what is cached. One thread.
 class Dialogue {
  public:
   // `variables`: of the template, a JSON object or "".

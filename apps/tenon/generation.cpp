@@ -23,14 +23,6 @@ SamplingOptions sampling_options(const Arguments& arguments) {
   return options;
 }
 
-int64_t KeptSequence::resume(const std::vector<int32_t>& prompt) {
-  const size_t most = std::min(held_.size(), prompt.size() - 1);
-  const auto same = std::mismatch(held_.begin(), held_.begin() + static_cast<std::ptrdiff_t>(most), prompt.begin());
-  const int64_t kept = sequence_.truncate(same.first - held_.begin());
-  held_.resize(static_cast<size_t>(kept));
-  return kept;
-}
-
 Generator::Generator(Model& model, const Arguments& arguments, const SamplingOptions& sampling, int64_t n_predict)
     : model_(model),
       tokenizer_(model.tokenizer()),
@@ -42,10 +34,11 @@ Generator::Generator(Model& model, const Arguments& arguments, const SamplingOpt
   forward_options_.cancelled = interrupted;
 }
 
-void Generator::run(KeptSequence& kept, const std::vector<int32_t>& prompt, Generation& generation) {
+void Generator::run(Sequence& sequence, const std::vector<int32_t>& prompt, const ResumeOptions& resume,
+                    Generation& generation) {
   stream_ = TextStream();
   try {
-    generate(kept, prompt, generation);
+    generate(sequence, prompt, resume, generation);
   } catch (const OutputError&) {
     throw;
   } catch (const Error& error) {
@@ -55,12 +48,13 @@ void Generator::run(KeptSequence& kept, const std::vector<int32_t>& prompt, Gene
   emit(stream_.finish(), generation);
 }
 
-void Generator::generate(KeptSequence& kept, const std::vector<int32_t>& prompt, Generation& generation) {
+void Generator::generate(Sequence& sequence, const std::vector<int32_t>& prompt, const ResumeOptions& resume,
+                         Generation& generation) {
   std::vector<int32_t> history = prompt;
   auto begin = std::chrono::steady_clock::now();
-  generation.resumed = kept.resume(prompt);
+  generation.resumed = sequence.resume(prompt, resume);
   std::span<const float> logits =
-      forward(kept, std::span<const int32_t>(prompt).subspan(static_cast<size_t>(generation.resumed)));
+      forward(sequence, std::span<const int32_t>(prompt).subspan(static_cast<size_t>(generation.resumed.reused)));
   generation.prompt_seconds = seconds_since(begin);
   begin = std::chrono::steady_clock::now();
   while (true) {
@@ -80,22 +74,20 @@ void Generator::generate(KeptSequence& kept, const std::vector<int32_t>& prompt,
     generation.marked_text += tokenizer_.piece(token, /*show_control=*/true);
     stop_if_interrupted();
     if (limit_ >= 0 && static_cast<int64_t>(generation.ids.size()) >= limit_) continue;
-    if (kept.sequence().length() >= context_) {
+    if (sequence.length() >= context_) {
       generation.finish_reason = "context";
       break;
     }
-    logits = forward(kept, {&history.back(), 1});
+    logits = forward(sequence, {&history.back(), 1});
   }
   generation.generate_seconds = seconds_since(begin);
 }
 
 // Logits after the last of `tokens`.
-std::span<const float> Generator::forward(KeptSequence& kept, std::span<const int32_t> tokens) {
+std::span<const float> Generator::forward(Sequence& sequence, std::span<const int32_t> tokens) {
   const int32_t last = static_cast<int32_t>(tokens.size()) - 1;
-  const Feed feed{&kept.sequence(), tokens, {&last, 1}};
-  const Output output = model_.forward({&feed, 1}, forward_options_);
-  kept.fed(tokens.data(), tokens.size());
-  return output.row(0);
+  const Feed feed{&sequence, tokens, {&last, 1}};
+  return model_.forward({&feed, 1}, forward_options_).row(0);
 }
 
 // The logits with tokens that must not come up at minus infinity: those the model's makers suppress, and ids above
@@ -122,9 +114,9 @@ double rate(size_t tokens, double seconds) { return seconds > 0 ? static_cast<do
 size_t n_decoded(const Generation& generation) { return generation.ids.empty() ? 0 : generation.ids.size() - 1; }
 
 std::string summary(const Generation& generation, size_t n_prompt, const SamplingOptions& sampling) {
-  const size_t n_computed = n_prompt - static_cast<size_t>(generation.resumed);
+  const size_t n_computed = n_prompt - static_cast<size_t>(generation.resumed.reused);
   return "prompt " + std::to_string(n_prompt) + " tokens" +
-         (generation.resumed > 0 ? ", " + std::to_string(n_computed) + " of them new," : "") + " in " +
+         (generation.resumed.reused > 0 ? ", " + std::to_string(n_computed) + " of them new," : "") + " in " +
          fixed(generation.prompt_seconds, 2) + " s (" + fixed(rate(n_computed, generation.prompt_seconds), 1) +
          " t/s), generated " + std::to_string(generation.ids.size()) + " in " + fixed(generation.generate_seconds, 2) +
          " s (" + fixed(rate(n_decoded(generation), generation.generate_seconds), 1) + " t/s), ended by " +

@@ -13,21 +13,6 @@ namespace tenon::launcher {
 
 SamplingOptions sampling_options(const Arguments& arguments);
 
-// A sequence and the tokens that it holds, kept from one answer to the next.
-class KeptSequence {
- public:
-  explicit KeptSequence(Model& model) : sequence_(model.sequence()) {}
-
-  Sequence& sequence() { return sequence_; }
-  // Keeps what the sequence holds of the beginning of `prompt`, at most all but its last token; answers how much.
-  int64_t resume(const std::vector<int32_t>& prompt);
-  void fed(const int32_t* tokens, size_t count) { held_.insert(held_.end(), tokens, tokens + count); }
-
- private:
-  Sequence sequence_;
-  std::vector<int32_t> held_;
-};
-
 // What was generated so far, and how.
 struct Generation {
   std::vector<int32_t> ids;
@@ -37,7 +22,7 @@ struct Generation {
   const char* finish_reason = "error";
   std::optional<Error> error;
   double load_seconds = 0, prompt_seconds = 0, generate_seconds = 0;
-  int64_t resumed = 0;  // tokens of the prompt that were in the sequence already
+  Resumed resumed;
 };
 
 // Generates token after token into a Generation and streams the text.
@@ -46,12 +31,15 @@ class Generator {
   // `n_predict`: without --n-predict, tokens to generate at most; -1 = until the context is full.
   Generator(Model& model, const Arguments& arguments, const SamplingOptions& sampling, int64_t n_predict);
 
-  // An error of the engine or Ctrl-C ends the generation and is told in it; failing output throws.
-  void run(KeptSequence& kept, const std::vector<int32_t>& prompt, Generation& generation);
+  // The sequence may hold anything: what it can reuse it keeps. An error of the engine or Ctrl-C ends the generation
+  // and is told in it; failing output throws.
+  void run(Sequence& sequence, const std::vector<int32_t>& prompt, const ResumeOptions& resume, Generation& generation);
+  void set_seed(uint64_t seed) { sampling_.seed = seed; }
 
  private:
-  void generate(KeptSequence& kept, const std::vector<int32_t>& prompt, Generation& generation);
-  std::span<const float> forward(KeptSequence& kept, std::span<const int32_t> tokens);
+  void generate(Sequence& sequence, const std::vector<int32_t>& prompt, const ResumeOptions& resume,
+                Generation& generation);
+  std::span<const float> forward(Sequence& sequence, std::span<const int32_t> tokens);
   std::span<const float> masked(std::span<const float> logits);
   void emit(const std::string& text, Generation& generation);
 

@@ -57,6 +57,12 @@ constexpr OptionSpec kOptions[] = {
     {"render", 0, Kind::kSwitch, "", verbs(Verb::kChat), "only print the prompt that --messages gives"},
     {"template-args", 0, Kind::kText, "JSON", kGenerating,
      "variables for the chat template, such as {\"enable_thinking\": false}"},
+    {"prefix-cache", 0, Kind::kSize, "SIZE", verbs(Verb::kChat, Verb::kInspect),
+     "chat's memory for earlier turns and other conversations, so that what they share with a prompt is not computed "
+     "again: bytes, or with K, M or G; 0 = none (default: by the model and the context, 2G at most)"},
+    {"recompute", 0, Kind::kSwitch, "", verbs(Verb::kChat),
+     "compute the model's own answers again with the next prompt, so that each answer equals one to the whole "
+     "conversation at once, bit for bit"},
     {"ignore-eos", 0, Kind::kSwitch, "", kGenerating, "do not stop at an end-of-text token"},
     {"temp", 0, Kind::kNumber, "X", kGenerating, "temperature, 0 = always the likeliest token (default 0.8)", 0, 1000},
     {"top-k", 0, Kind::kInteger, "N", kGenerating, "sample from the N likeliest tokens, 0 = all (default 40)", 0,

@@ -39,7 +39,7 @@ struct VerbSpec {
   std::string_view refusal;     // why this build cannot serve it; empty = it can
 };
 
-enum class Kind { kSwitch, kText, kInteger, kNumber, kChoice };
+enum class Kind { kSwitch, kText, kInteger, kNumber, kChoice, kSize };
 
 struct OptionSpec {
   std::string_view name;  // without dashes

@@ -91,8 +91,8 @@ int run(const Arguments& arguments) {
   if (has_text) prompt = encode(model->tokenizer());
   check_context(*model, arguments, static_cast<int64_t>(prompt.size()), "the prompt");
 
-  KeptSequence kept(*model);
-  Generator(*model, arguments, sampling, kDefaultPredict).run(kept, prompt, generation);
+  Sequence sequence = model->sequence();
+  Generator(*model, arguments, sampling, kDefaultPredict).run(sequence, prompt, {}, generation);
   if (arguments.on("json"))
     print(to_json(generation, prompt.size(), sampling.seed));
   else if (output_is_terminal() && !generation.text.ends_with('\n'))

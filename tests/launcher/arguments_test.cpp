@@ -116,6 +116,20 @@ TEST(Arguments, EveryFlagHasAnEnvironmentTwinThatTheFlagOverrides) {
   EXPECT_FALSE(arguments.has("ctx-size"));  // empty is unset
 }
 
+TEST(Arguments, SizesHaveUnits) {
+  const auto bytes = [](const char* text) {
+    return parse_arguments(Verb::kChat, {"--prefix-cache", text}, {}).bytes("prefix-cache", -1);
+  };
+  EXPECT_EQ(bytes("0"), 0);
+  EXPECT_EQ(bytes("65536"), 65536);
+  EXPECT_EQ(bytes("3K"), 3072);
+  EXPECT_EQ(bytes("512M"), 512 << 20);
+  EXPECT_EQ(bytes("2G"), int64_t{2} << 30);
+  EXPECT_EQ(parse_arguments(Verb::kChat, {}, {}).bytes("prefix-cache", -1), -1);
+  for (const char* bad : {"", "M", "-1", "1.5G", "1T", "2 G", "9223372036854775807K"})
+    EXPECT_TRUE(names(refusal(Verb::kChat, {"--prefix-cache", bad}), "--prefix-cache")) << bad;
+}
+
 TEST(Arguments, BadVariablesAreNamed) {
   EXPECT_TRUE(names(refusal(Verb::kRun, {}, {{"TENON_THREADS", "many"}}), "TENON_THREADS"));
   EXPECT_TRUE(names(refusal(Verb::kRun, {}, {{"TENON_RAW", "perhaps"}}), "TENON_RAW"));

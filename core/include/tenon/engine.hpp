@@ -84,6 +84,7 @@ struct Resumed {
 // The prefix cache at work.
 struct PrefixCacheInfo {
   uint64_t limit_bytes = 0, held_bytes = 0;  // held: also what live sequences share
+  uint64_t checkpoint_bytes = 0;             // one of them, at most; 0: the model needs none
   int64_t pages = 0, checkpoints = 0, most_checkpoints = 0;
   uint64_t evicted = 0;  // pages and checkpoints given up for others
   uint64_t prompts = 0, prompt_tokens = 0, reused_tokens = 0;  // of all resume() calls

@@ -103,6 +103,11 @@ Json plan_report(Loaded& loaded) {
   out["threads"] = loaded.n_workers(), out["context"] = loaded.context();
   out["weight_bytes"] = loaded.weights().source_bytes();
   out["store_bytes"] = loaded.stores().bytes();
+  const store::CachePlan& cache = loaded.stores().cache();
+  out["prefix_cache"] = {{"limit_bytes", cache.limit_bytes}, {"bytes", cache.bytes},
+                         {"pages", cache.n_pages}, {"page_bytes", cache.page_bytes},
+                         {"checkpoints", cache.n_checkpoints}, {"checkpoint_bytes", cache.checkpoint_bytes},
+                         {"snapshot_bytes", loaded.stores().snapshot_bytes()}};
   out["arena_bytes"] = {{"decode", decode.arena_bytes()}, {"prefill", prefill.arena_bytes()}};
   out["launches"] = {{"decode", decode.n_launches()}, {"prefill", prefill.n_launches()}};
   out["barriers"] = {{"decode", decode.n_barriers()}, {"prefill", prefill.n_barriers()}};

@@ -74,7 +74,7 @@ PrefixCacheInfo Model::prefix_cache() const {
   const engine::PrefixIndex& index = impl_->index;
   PrefixCacheInfo out;
   const store::CachePlan& plan = impl_->loaded->stores().cache();
-  out.limit_bytes = plan.limit_bytes, out.most_checkpoints = plan.n_checkpoints;
+  out.limit_bytes = plan.limit_bytes, out.most_checkpoints = plan.n_checkpoints, out.checkpoint_bytes = plan.checkpoint_bytes;
   out.held_bytes = index.bytes(), out.pages = index.n_nodes(), out.checkpoints = index.n_checkpoints(), out.evicted = index.n_evicted();
   out.prompts = impl_->n_prompts, out.prompt_tokens = impl_->n_prompt_tokens, out.reused_tokens = impl_->n_reused_tokens;
   return out;
