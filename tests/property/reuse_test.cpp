@@ -198,6 +198,55 @@ TEST_P(ReuseTest, OnlyAcceptedTokensAreKnown) {
   EXPECT_EQ(sequence.length(), 130);
 }
 
+// A commit that crosses the grid leaves there what plain steps would have left, and its own rows as they were.
+TEST_P(ReuseTest, TransactionsLeaveTheCheckpointsOfPlainSteps) {
+  const auto model = load_with_cache(), plain = load();
+  Sequence sequence = model->sequence(), steps = plain->sequence(), other = model->sequence();
+  std::mt19937 random(7);
+  Tokens text = random_tokens(120, 100, *model);
+  run(*model, sequence, text, 1);
+  feed(*plain, steps, text);
+  const size_t n = GetParam().is_slow() ? 140 : 330;
+  while (text.size() < n) {
+    const size_t before = text.size();
+    const Tokens tokens = random_tokens(random(), 1 + random() % 15, *model);
+    const size_t keep = random() % (tokens.size() + 1);
+    sequence.begin();
+    feed(*model, sequence, tokens);
+    sequence.commit(int64_t(keep));
+    text = joined(text, part(tokens, 0, keep));
+    const int64_t crossed = int64_t(text.size()) / kGrid * kGrid;
+    if (keep && crossed > int64_t(before)) {
+      SCOPED_TRACE(crossed);
+      feed_singly(*plain, steps, part(text, size_t(steps.length()), size_t(crossed - steps.length())));
+      const Resumed resumed = other.resume(joined(text, random_tokens(121, 30, *model)));
+      EXPECT_EQ(resumed.reused, crossed);
+      EXPECT_FALSE(resumed.is_equal);
+      EXPECT_TRUE(same(other.save(), steps.save()));
+    }
+  }
+  feed_singly(*plain, steps, part(text, size_t(steps.length()), text.size() - size_t(steps.length())));
+  const Tokens probe = random_tokens(122, 3, *model);
+  EXPECT_TRUE(same(feed(*model, sequence, probe), feed(*plain, steps, probe)));
+  EXPECT_TRUE(same(sequence.save(), steps.save()));
+}
+
+// A prompt that is given up in the middle is taken up from what was done of it.
+TEST_P(ReuseTest, AnInterruptedPromptIsTakenUpAgain) {
+  const auto model = load_with_cache();
+  Sequence sequence = model->sequence(), other = model->sequence();
+  const Tokens prompt = random_tokens(123, GetParam().is_slow() ? 280 : 600, *model);
+  sequence.resume(prompt);
+  ForwardOptions options;
+  int polls = 0;
+  options.cancelled = [&] { return ++polls > 2; };
+  EXPECT_THROW(feed(*model, sequence, prompt, options), Error);
+  const Outcome warm = run(*model, sequence, prompt, 1, {.only_equal = true});
+  EXPECT_GT(warm.resumed.matched, 0);
+  EXPECT_TRUE(same(warm.logits, cold(*load(), prompt, 1).logits));
+  EXPECT_EQ(other.resume(prompt).reused, int64_t(prompt.size() - 16) / kGrid * kGrid);
+}
+
 // Under a small limit what was of use longest ago is forgotten, live sequences lose nothing, and results stay.
 TEST_P(ReuseTest, ASmallLimitForgetsAndChangesNothing) {
   const auto whole = load_with_cache();

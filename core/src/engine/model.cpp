@@ -390,7 +390,7 @@ void Sequence::begin() { impl_->model->loaded->stores().begin(impl_->state); }
 
 void Sequence::commit(int64_t keep) {
   impl_->model->loaded->stores().commit(impl_->state, keep);
-  impl_->model->was_cut(*impl_);
+  impl_->model->was_committed(*impl_);
 }
 
 void Sequence::rollback() {

@@ -53,6 +53,7 @@ struct Model::Impl {
   Resumed resume(Sequence::Impl& sequence, std::span<const int32_t> prompt, const ResumeOptions& options);
   // The sequence was cut, or its transaction ended.
   void was_cut(Sequence::Impl& sequence);
+  void was_committed(Sequence::Impl& sequence);
 
   std::unique_ptr<engine::Loaded> loaded;
   engine::PrefixIndex index;

@@ -138,24 +138,26 @@ void PrefixIndex::follow(LiveText& text, const store::SequenceState& state) {
 
 // The child with these tokens, made of the sequence's page or held by what is there.
 PrefixNode* PrefixIndex::child(PrefixNode& node, const PrefixNode::Key& key, const store::SequenceState& state) {
-  std::unique_ptr<PrefixNode>& slot = node.children[key];
   const bool is_exact = state.exact >= node.length() + kPage;
-  if (!slot) {
-    slot = std::make_unique<PrefixNode>();
-    slot->parent = &node, slot->tokens = key, slot->depth = node.depth + 1, slot->exact = is_exact;
-    slot->pages.assign(stores_.n_groups(), -1), slot->pins.assign(stores_.n_groups(), 0);
-    for (size_t g = 0; g < stores_.n_groups(); ++g) {
-      if (stores_.window(g)) continue;
-      slot->pages[g] = state.pages[g][size_t(node.depth)];
-      stores_.page_pool(g).share(slot->pages[g]);
-      ++n_held_[g];
-    }
-    ++n_nodes_;
-  } else if (is_exact && !slot->exact) {
-    make_exact(*slot, state);
+  const auto known = node.children.find(key);
+  if (known != node.children.end()) {
+    PrefixNode& below = *known->second;
+    if (is_exact && !below.exact) make_exact(below, state);
+    below.used = clock_;
+    return &below;
   }
-  slot->used = clock_;
-  return slot.get();
+  auto made = std::make_unique<PrefixNode>();
+  made->parent = &node, made->tokens = key, made->depth = node.depth + 1, made->exact = is_exact, made->used = clock_;
+  made->pages.assign(stores_.n_groups(), -1), made->pins.assign(stores_.n_groups(), 0);
+  PrefixNode* below = node.children.emplace(key, std::move(made)).first->second.get();
+  ++n_nodes_;
+  for (size_t g = 0; g < stores_.n_groups(); ++g) {
+    if (stores_.window(g)) continue;
+    below->pages[g] = state.pages[g][size_t(node.depth)];
+    stores_.page_pool(g).share(below->pages[g]);
+    ++n_held_[g];
+  }
+  return below;
 }
 
 // What decode steps had made gives way to what prefill made of the same tokens.
@@ -184,17 +186,23 @@ void PrefixIndex::checkpoint(LiveText& text, const store::SequenceState& state, 
     drop_checkpoint(node);
   }
   node.mark = mark;
-  while (n_checkpoints() >= stores_.cache().n_checkpoints) {
-    PrefixNode* victim = least_worth();
-    if (worth(*victim) > worth(node)) return;
-    ++n_evicted_;
-    drop_checkpoint(*victim);
-    prune(victim);
-  }
+  if (n_checkpoints() >= stores_.cache().n_checkpoints && worth(*least_worth()) > worth(node)) return;
+  make_room(1);
   pin_windows(node, state);
   if (stores_.has_recurrent()) node.snapshot = stores_.take_snapshot(state);
   node.is_checkpoint = true, node.is_exact_checkpoint = is_exact;
   checkpoints_.push_back(&node);
+}
+
+bool PrefixIndex::make_room(int64_t n) {
+  if (n > stores_.cache().n_checkpoints) return false;
+  while (n_checkpoints() + n > stores_.cache().n_checkpoints) {
+    PrefixNode* victim = least_worth();
+    ++n_evicted_;
+    drop_checkpoint(*victim);
+    prune(victim);
+  }
+  return true;
 }
 
 void PrefixIndex::pin_windows(PrefixNode& node, const store::SequenceState& state) {

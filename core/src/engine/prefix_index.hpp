@@ -73,6 +73,9 @@ class PrefixIndex {
   // where other checkpoints are worth more.
   void checkpoint(LiveText& text, const store::SequenceState& state, Mark mark);
 
+  // Gives up checkpoints until n more can be taken; false if so many can never be.
+  bool make_room(int64_t n);
+
   void count_tokens(uint64_t n) { clock_ += n; }
   void clear();  // forgets everything
 

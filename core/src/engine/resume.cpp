@@ -70,6 +70,37 @@ void Model::Impl::was_cut(Sequence::Impl& sequence) {
   index.follow(sequence.text, sequence.state);
 }
 
+// Where the accepted rows crossed the grid a checkpoint is left, as plain steps would have left it.
+void Model::Impl::was_committed(Sequence::Impl& sequence) {
+  was_cut(sequence);
+  store::Stores& stores = loaded->stores();
+  store::SequenceState& state = sequence.state;
+  const int64_t crossed = state.length / kGrid * kGrid;
+  if (!sequence.text.node || !index.takes_checkpoints() || crossed <= state.base) return;
+  if (!state.accepted || crossed == state.length) {
+    settle(state);
+    store::SequenceState there = state;
+    there.length = crossed;
+    index.checkpoint(sequence.text, there, engine::Mark::kSpaced);
+    return;
+  }
+  // The rows up to there are replayed, then the states before them are put back: all rows still wait.
+  if (!index.make_room(2)) return;
+  const store::SequenceState waiting = state;
+  const int32_t before = stores.take_snapshot(state);
+  state.length = crossed, state.accepted -= int32_t(waiting.length - crossed);
+  try {
+    settle(state);
+    index.checkpoint(sequence.text, state, engine::Mark::kSpaced);
+  } catch (...) {
+    stores.drop_snapshot(before);
+    throw;
+  }
+  stores.load_snapshot(state, before);
+  stores.drop_snapshot(before);
+  state.length = waiting.length, state.accepted = waiting.accepted;
+}
+
 PrefixCacheInfo Model::prefix_cache() const {
   const engine::PrefixIndex& index = impl_->index;
   PrefixCacheInfo out;

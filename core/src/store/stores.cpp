@@ -375,6 +375,13 @@ int32_t Stores::take_snapshot(const SequenceState& state) {
   return snapshot;
 }
 
+void Stores::load_snapshot(const SequenceState& state, int32_t snapshot) {
+  for (const Pool& pool : pools_)
+    if (pool.group < 0)
+      device_.copy(slot_address(pool, state), pool.snapshots.address() + uint64_t(TENON_ALIGN64(pool.state_bytes)) * uint64_t(snapshot),
+                   uint64_t(pool.state_bytes));
+}
+
 void Stores::adopt(SequenceState& state, const StoredPrefix& prefix) {
   for (size_t g = 0; g < groups_.size(); ++g)
     for (int32_t page : prefix.pages[g])
@@ -383,10 +390,7 @@ void Stores::adopt(SequenceState& state, const StoredPrefix& prefix) {
   SequenceState next;
   next.slot = state.slot, next.length = prefix.length, next.exact = prefix.exact, next.pages = prefix.pages;
   state = std::move(next);
-  for (const Pool& pool : pools_)
-    if (pool.group < 0)
-      device_.copy(slot_address(pool, state), pool.snapshots.address() + uint64_t(TENON_ALIGN64(pool.state_bytes)) * uint64_t(prefix.snapshot),
-                   uint64_t(pool.state_bytes));
+  if (has_recurrent_) load_snapshot(state, prefix.snapshot);
 }
 
 namespace {

@@ -95,6 +95,7 @@ class Stores {
   // Copies the states of a settled sequence; there must be a free snapshot.
   int32_t take_snapshot(const SequenceState& state);
   void drop_snapshot(int32_t snapshot) { free_snapshots_.push_back(snapshot); }
+  void load_snapshot(const SequenceState& state, int32_t snapshot);  // over the sequence's states
   // The sequence gives back what it holds and shares the prefix.
   void adopt(SequenceState& state, const StoredPrefix& prefix);
 
