@@ -142,9 +142,9 @@ TEST_P(CodedTest, GivesARowTheSameBitsInEveryCompanyAndForEveryNumberOfWorkers) 
   for (const tenon_kernel* kernel : variants(GetParam(), "linear")) {
     for (const int64_t k : {cols(80), cols(1100)}) {
       const Weight w = hostile_weight(dtype(), 131, k, 3);
-      const std::vector<float> x = Random(4).normals(size_t(130 * k));
-      const RunResult all = run_op(*kernel, linear_case({w}, 130, x));
-      for (int64_t rows = 1; rows < 130; rows += rows < 34 ? 1 : 31) {
+      const std::vector<float> x = Random(4).normals(size_t(250 * k));
+      const RunResult all = run_op(*kernel, linear_case({w}, 250, x));
+      for (int64_t rows = 1; rows < 250; rows += rows < 34 ? 1 : 54) {
         const uint32_t phase = rows < 16 ? TENON_PHASE_DECODE : TENON_PHASE_PREFILL;
         const uint32_t workers = uint32_t(1 + rows % 7);
         const RunResult part = run_op(*kernel, linear_case({w}, rows, x, phase), {.workers = workers});

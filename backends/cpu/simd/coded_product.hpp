@@ -182,12 +182,18 @@ void decode_slab(const Codec& codec, const uint8_t* panel, int64_t c, int64_t en
 template <int kRows, int kVectors>
 __attribute__((noinline)) void scaled_tile(const float* x, int64_t x_row, const float* numbers, const float* scales,
                                            int64_t cols, int64_t group, float* c, int64_t c_row) {
+  F sum[kRows][kVectors];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = load(c + r * c_row + v * kLanes);
+  }
   for (int64_t begin = 0; begin < cols; begin += group, scales += kVectors * kLanes) {
-    F sum[kRows][kVectors];
+    F part[kRows][kVectors];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) sum[r][v] = zero();
+      for (int v = 0; v < kVectors; ++v) part[r][v] = zero();
     }
     const int64_t end = smaller(cols, begin + group);
     for (int64_t k = begin; k < end; ++k) {
@@ -198,18 +204,20 @@ __attribute__((noinline)) void scaled_tile(const float* x, int64_t x_row, const 
       for (int r = 0; r < kRows; ++r) {
         const F one = splat(x[r * x_row + k]);
 #pragma GCC unroll 8
-        for (int v = 0; v < kVectors; ++v) sum[r][v] = fma(one, w[v], sum[r][v]);
+        for (int v = 0; v < kVectors; ++v) part[r][v] = fma(one, w[v], part[r][v]);
       }
     }
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       const F scale = load(scales + v * kLanes);
 #pragma GCC unroll 8
-      for (int r = 0; r < kRows; ++r) {
-        float* at = c + r * c_row + v * kLanes;
-        store(at, fma(sum[r][v], scale, load(at)));
-      }
+      for (int r = 0; r < kRows; ++r) sum[r][v] = fma(part[r][v], scale, sum[r][v]);
     }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) store(c + r * c_row + v * kLanes, sum[r][v]);
   }
 }
 
@@ -267,11 +275,12 @@ void multiply_slab(const Codec& codec, const float* x, int64_t x_row, int64_t ro
   }
 }
 
-// y [rows][vectors × 16] for plain rows of x and `vectors` panels from `panel` on. scratch: kCodedScratch bytes.
+// Rows that meet a slab of numbers one after the other: as many as the second-level cache holds beside it.
+constexpr int64_t kCodedRows = 192;
+
 template <typename Codec>
-void coded_blocks(const Codec& codec, const float* x, int64_t x_row, int64_t rows, const uint8_t* panel,
-                  int64_t vectors, float* y, int64_t y_row, uint8_t* scratch) {
-  if (rows <= kDirectRows) return direct_blocks(codec, x, x_row, rows, panel, vectors, y, y_row);
+void slab_blocks(const Codec& codec, const float* x, int64_t x_row, int64_t rows, const uint8_t* panel, int64_t vectors,
+                 float* y, int64_t y_row, uint8_t* scratch) {
   float *numbers = reinterpret_cast<float*>(scratch), *scales = reinterpret_cast<float*>(scratch + kCodedSlabBytes);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t i = 0; i < vectors * kLanes; i += kLanes) store(y + r * y_row + i, zero());
@@ -289,6 +298,18 @@ void coded_blocks(const Codec& codec, const float* x, int64_t x_row, int64_t row
       float* at = y + r * y_row + v * kLanes;
       store(at, finished(load(at), factor));
     }
+  }
+}
+
+// y [rows][vectors × 16] for plain rows of x and `vectors` panels from `panel` on. scratch: kCodedScratch bytes.
+template <typename Codec>
+void coded_blocks(const Codec& codec, const float* x, int64_t x_row, int64_t rows, const uint8_t* panel,
+                  int64_t vectors, float* y, int64_t y_row, uint8_t* scratch) {
+  if (rows <= kDirectRows) return direct_blocks(codec, x, x_row, rows, panel, vectors, y, y_row);
+  const int64_t chunks = (rows + kCodedRows - 1) / kCodedRows;
+  for (int64_t i = 0; i < chunks; ++i) {
+    const int64_t r = rows * i / chunks, n = rows * (i + 1) / chunks - r;
+    slab_blocks(codec, x + r * x_row, x_row, n, panel, vectors, y + r * y_row, y_row, scratch);
   }
 }
 
