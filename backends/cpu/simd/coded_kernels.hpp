@@ -181,7 +181,7 @@ void register_coded(Registrar& registrar, const std::string& family, const Coded
     info.pattern = "expert_ffn", info.numeric_class = experts;
     registrar.template kernel<CodedExperts<Family>>(experts, info, table);
   };
-  add("avx512", avx512, "avx512f avx512bw avx512dq avx512vl", 120);
+  add("avx512", avx512, "avx512f avx512bw avx512dq avx512vl avx512vnni", 120);
   add("avx2", avx2, "avx2 fma f16c", 110);
   add("portable", portable, "", 100);
 }
