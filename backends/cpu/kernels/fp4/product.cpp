@@ -56,11 +56,15 @@ TENON_INLINE Codes load_codes(const uint8_t* p) {
   memcpy(&codes, p, sizeof codes);
   return codes;
 }
-template <int j>
-TENON_INLINE F column(Codes codes) {
+// A call, since sixteen lookups for each column of each tile would make long code.
+__attribute__((noinline)) F looked_up(const Codes& codes, int shift) {
   float out[kLanes];
-  for (int i = 0; i < kLanes; ++i) out[i] = kValues.at[codes.p[i] >> (4 * j) & 15];
+  for (int i = 0; i < kLanes; ++i) out[i] = kValues.at[codes.p[i] >> shift & 15];
   return cpu::TENON_ISA::load(out);
+}
+template <int j>
+TENON_INLINE F column(const Codes& codes) {
+  return looked_up(codes, 4 * j);
 }
 
 #endif
@@ -76,7 +80,7 @@ struct Codec {
   using Word = Codes;
   static TENON_INLINE Word load(const uint8_t* p) { return load_codes(p); }
   template <int j>
-  static TENON_INLINE F value(Word word) {
+  static TENON_INLINE F value(const Word& word) {
     return column<j>(word);
   }
   static TENON_INLINE F scale(const uint8_t* panel, int64_t g) {
