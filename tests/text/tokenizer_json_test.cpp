@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <tenon/error.hpp>
 #include <tenon/tokenizer.hpp>
@@ -44,6 +45,18 @@ std::shared_ptr<const Tokenizer> made(const Json& file, FakeMetadata& metadata) 
 std::shared_ptr<const Tokenizer> made(const Json& file) {
   FakeMetadata metadata;
   return made(file, metadata);
+}
+
+// A view of a text that went away with the reader may still look right: the bytes behind it are written over here.
+TEST(TokenizerJson, KeepsEveryTextThatItAnswers) {
+  FakeMetadata metadata;
+  metadata.set_string("tokenizer.huggingface.json", byte_level().dump());
+  const text::TokenizerJson json(metadata);
+  char clobber[4096];
+  std::fill(std::begin(clobber), std::end(clobber), 'x');
+  asm volatile("" : : "r"(clobber) : "memory");
+  EXPECT_EQ(json.string("tokenizer.ggml.pre"), "gpt-2");
+  EXPECT_EQ(json.string("tokenizer.ggml.model"), "gpt2");
 }
 
 void expect_refused(const std::string& text, const std::string& what) {

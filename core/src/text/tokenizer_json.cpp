@@ -142,6 +142,7 @@ class TokenizerJsonBuilder {
     auto eos = configured("eos_token");
     if (!eos && !out_.ends_.empty()) eos = out_.ends_[0];
     if (eos) out_.set_integer("tokenizer.ggml.eos_token_id", *eos);
+    if (const auto pad = configured("pad_token")) out_.set_integer("tokenizer.ggml.padding_token_id", *pad);
     out_.set_array(kEndIdsKey, TENON_VALUE_I64, out_.ends_.data(), out_.ends_.size());
     out_.suppressed_ = listed({"generation_config.suppress_tokens"});
     out_.set_array("tokenizer.ggml.suppress_tokens", TENON_VALUE_I64, out_.suppressed_.data(), out_.suppressed_.size());
@@ -186,8 +187,9 @@ void TokenizerJson::set_integer(std::string_view key, int64_t value) {
 }
 
 void TokenizerJson::set_string(std::string_view key, std::string_view value) {
+  const std::string& kept = texts_.emplace_back(value);
   tenon_value out = {};
-  out.type = TENON_VALUE_STRING, out.string = {value.data(), value.size()};
+  out.type = TENON_VALUE_STRING, out.string = {kept.data(), kept.size()};
   set(key, out);
 }
 

@@ -4,6 +4,7 @@
 // file may say and this does not serve (another model, normalizer or pre-tokenizer) is refused by its name.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <string>
 #include <string_view>
@@ -41,7 +42,8 @@ class TokenizerJson final : public Metadata {
   void set_string(std::string_view key, std::string_view value);
   void set_array(std::string_view key, uint32_t element, const void* data, size_t count);
 
-  std::string arena_, pads_;  // every text
+  std::string arena_, pads_;  // every token's text
+  std::deque<std::string> texts_;  // values of keys
   std::vector<tenon_str> tokens_, merges_;
   std::vector<int32_t> types_;
   std::vector<int64_t> ends_, suppressed_;
