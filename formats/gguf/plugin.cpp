@@ -4,6 +4,7 @@
 
 #include "source.hpp"
 #include "types.hpp"
+#include "writer.hpp"
 
 namespace tenon::gguf {
 namespace {
@@ -14,7 +15,7 @@ tenon_status probe(void*, const uint8_t* head, uint64_t n, tenon_str, uint32_t* 
 }
 
 constexpr std::string_view kName = "gguf";
-const tenon_format kFormat = sdk::Format<Source>::table(kName, kName, 0, probe);
+const tenon_format kFormat = sdk::Format<Source>::table(kName, kName, 0, probe, layout);
 
 }  // namespace
 }  // namespace tenon::gguf

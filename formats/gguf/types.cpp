@@ -113,27 +113,27 @@ struct BlockType {
 // clang-format off
 const BlockType kBlockTypes[] = {
     {2, record<32, 18, decode_q4_0, encode_q4_0>("q4_0")},
-    {3, record<32, 20, decode_q4_1>("q4_1")},
+    {3, record<32, 20, decode_q4_1, encode_q4_1>("q4_1")},
     {6, record<32, 22, decode_q5_0, encode_q5_0>("q5_0")},
-    {7, record<32, 24, decode_q5_1>("q5_1")},
+    {7, record<32, 24, decode_q5_1, encode_q5_1>("q5_1")},
     {8, record<32, 34, decode_q8_0, encode_q8_0>("q8_0")},
-    {10, record<256, 84, decode_q2_k>("q2_k")},
-    {11, record<256, 110, decode_q3_k>("q3_k")},
-    {12, record<256, 144, decode_q4_k>("q4_k")},
-    {13, record<256, 176, decode_q5_k>("q5_k")},
-    {14, record<256, 210, decode_q6_k>("q6_k")},
+    {10, record<256, 84, decode_q2_k, encode_q2_k>("q2_k")},
+    {11, record<256, 110, decode_q3_k, encode_q3_k>("q3_k")},
+    {12, record<256, 144, decode_q4_k, encode_q4_k>("q4_k")},
+    {13, record<256, 176, decode_q5_k, encode_q5_k>("q5_k")},
+    {14, record<256, 210, decode_q6_k, encode_q6_k>("q6_k")},
     {16, record<256, 66, decode_iq2_xxs>("iq2_xxs")},
     {17, record<256, 74, decode_iq2_xs>("iq2_xs")},
     {18, record<256, 98, decode_iq3_xxs>("iq3_xxs")},
     {19, record<256, 50, decode_iq1_s>("iq1_s")},
-    {20, record<32, 18, decode_iq4_nl>("iq4_nl")},
+    {20, record<32, 18, decode_iq4_nl, encode_iq4_nl>("iq4_nl")},
     {21, record<256, 110, decode_iq3_s>("iq3_s")},
     {22, record<256, 82, decode_iq2_s>("iq2_s")},
-    {23, record<256, 136, decode_iq4_xs>("iq4_xs")},
+    {23, record<256, 136, decode_iq4_xs, encode_iq4_xs>("iq4_xs")},
     {29, record<256, 56, decode_iq1_m>("iq1_m")},
     {34, record<256, 54, decode_tq1_0>("tq1_0")},
     {35, record<256, 66, decode_tq2_0>("tq2_0")},
-    {39, record<32, 17, decode_mxfp4>("mxfp4")},
+    {39, record<32, 17, decode_mxfp4, encode_mxfp4>("mxfp4")},
     {40, record<64, 36, decode_nvfp4>("nvfp4")},
 };
 // clang-format on
@@ -154,6 +154,12 @@ void add(uint32_t number, const char* name, uint32_t cols, uint32_t bytes, uint3
 
 const TensorType* tensor_type(uint32_t number) {
   return number < kNumbers && table()[number].name ? &table()[number] : nullptr;
+}
+
+std::optional<uint32_t> number_of_dtype(uint32_t dtype) {
+  for (uint32_t number = 0; number < kNumbers; ++number)
+    if (table()[number].dtype == dtype && !table()[number].refusal && table()[number].name) return number;
+  return std::nullopt;
 }
 
 void register_dtypes(sdk::Registrar& registrar) {

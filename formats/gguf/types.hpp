@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <tenon/sdk/plugin.hpp>
 
 namespace tenon::gguf {
@@ -15,6 +16,9 @@ struct TensorType {
 
 // Null for a number that the format never had. Ids of registered dtypes are known after register_dtypes().
 const TensorType* tensor_type(uint32_t number);
+
+// The number that files have for a dtype; nullopt where there is none.
+std::optional<uint32_t> number_of_dtype(uint32_t dtype);
 
 // Registers every block type with the host.
 void register_dtypes(sdk::Registrar& registrar);

@@ -38,6 +38,11 @@ FakeHost::FakeHost() {
     *data = file->bytes.data() + offset;
     return tenon_status(TENON_OK);
   };
+  host_.dtype = [](void* self, uint32_t id) noexcept -> const tenon_dtype* {
+    const auto& dtypes = of(self).dtypes_;
+    const uint32_t place = id - TENON_DTYPE_FIRST_REGISTERED;
+    return id >= TENON_DTYPE_FIRST_REGISTERED && place < dtypes.size() ? dtypes[place] : nullptr;
+  };
   registrar_.struct_size = sizeof registrar_, registrar_.self = this;
   registrar_.format = [](void* self, const tenon_format* format) noexcept {
     of(self).format_ = format;

@@ -19,7 +19,8 @@ const tenon_architecture architecture = {
     },
     .limits = [](void*, tenon_limits*) noexcept -> tenon_status { return TENON_UNSUPPORTED; },
     .build = [](void*, tenon_str, const tenon_builder*) noexcept -> tenon_status { return TENON_UNSUPPORTED; },
-    .drop = [](void*) noexcept {}};
+    .drop = [](void*) noexcept {},
+    .written = nullptr};
 
 tenon_status init(const tenon_host*, const tenon_registrar* registrar) noexcept {
   return registrar->architecture(registrar->self, &architecture);

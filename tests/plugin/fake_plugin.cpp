@@ -45,7 +45,8 @@ tenon_format format = {.struct_size = sizeof(tenon_format),
                        .more = more,
                        .meta = meta,
                        .tensor = tensor,
-                       .close = close};
+                       .close = close,
+                       .layout = nullptr};
 tenon_dtype dtype = {.struct_size = sizeof(tenon_dtype),
                      .n_plane = 1,
                      .name = {},

@@ -95,6 +95,10 @@ typedef struct tenon_value {
   const void* data;   /* ARRAY: count elements in host byte order, naturally aligned; strings as tenon_str[] */
   uint64_t count;
 } tenon_value;
+typedef struct tenon_entry {
+  tenon_str key;
+  tenon_value value;
+} tenon_entry;
 
 /* A device, as kernels and backends see it. Borrowed for the backend's life. */
 typedef struct tenon_device {
@@ -664,6 +668,25 @@ typedef struct tenon_limits {
   uint32_t n_draft_unused, reserved; /* draft blocks that the file holds and this build leaves unused */
 } tenon_limits;
 
+/* What a file of a configured model says in a naming scheme, beside the weights under their canonical names. */
+typedef struct tenon_reorder {
+  tenon_str canonical;     /* may hold {i} */
+  uint32_t axis, reserved; /* 0 = columns, 1 = rows */
+  /* From `first` on, outer times, a × b pieces of `unit` rows or columns are written as b × a. */
+  int64_t first, outer, a, b, unit;
+} tenon_reorder;
+typedef struct tenon_constant {
+  tenon_str name;
+  const float* values; /* [rows][cols] */
+  int64_t rows, cols;
+} tenon_constant;
+typedef struct tenon_written {
+  uint32_t struct_size, n_entry, n_reorder, n_constant;
+  const tenon_entry* entry;       /* metadata, all but the tokenizer's */
+  const tenon_reorder* reorder;   /* weights whose rows or columns that scheme orders differently */
+  const tenon_constant* constant; /* tensors that no weight of this model's files is */
+} tenon_written;
+
 typedef struct tenon_architecture {
   uint32_t struct_size, flags;
   tenon_str name;
@@ -677,6 +700,9 @@ typedef struct tenon_architecture {
   tenon_status (*limits)(void* model, tenon_limits*) TENON_NOEXCEPT;
   tenon_status (*build)(void* model, tenon_str entry, const tenon_builder*) TENON_NOEXCEPT;
   void (*drop)(void* model) TENON_NOEXCEPT;
+  /* How the model is written in another scheme than its files', borrowed until the next call or drop(); null: it is not.
+   * NOT_FOUND: scheme unknown; UNSUPPORTED names what that scheme cannot say. */
+  tenon_status (*written)(void* model, tenon_str scheme, tenon_written*) TENON_NOEXCEPT;
 } tenon_architecture;
 
 /* ------------------------------------------------------------------------------------------------------------------
@@ -696,6 +722,16 @@ typedef struct tenon_tensor {
   int64_t dim[4]; /* dim[0] contiguous: cols; dim[1]: rows; dim[2]: experts */
   const tenon_plane* plane; /* borrowed until close() */
 } tenon_tensor;
+/* A file to be written. Its tensors (name, dtype, n_dim, dim; no planes) follow one another in this order, gaps are zeros. */
+typedef struct tenon_layout {
+  uint32_t struct_size, reserved;
+  const tenon_entry* entry;
+  const tenon_tensor* tensor;
+  uint64_t n_entry, n_tensor;
+  void (*put)(void* arg, const void* bytes, uint64_t n); /* takes the bytes in front of the data, in order */
+  void* arg;
+  uint64_t* offset; /* [n_tensor + 1]: where in the file each tensor's data begin; the file's size */
+} tenon_layout;
 #define TENON_FORMAT_TAKES_ABSENT 1u /* flag: a part that is not there is a null handle in open(), see docs/abi.md */
 typedef struct tenon_format {
   uint32_t struct_size, flags;
@@ -711,6 +747,8 @@ typedef struct tenon_format {
   tenon_status (*meta)(void* source, uint64_t i, tenon_str* key, tenon_value*) TENON_NOEXCEPT; /* NOT_FOUND past the end */
   tenon_status (*tensor)(void* source, uint64_t i, tenon_tensor*) TENON_NOEXCEPT;               /* NOT_FOUND past the end */
   void (*close)(void* source) TENON_NOEXCEPT;
+  /* Describes a file to be written; null: the format only reads. UNSUPPORTED names a dtype or value that it has no place for. */
+  tenon_status (*layout)(void* self, const tenon_layout*) TENON_NOEXCEPT;
 } tenon_format;
 
 /* ------------------------------------------------------------------------------------------------------------------

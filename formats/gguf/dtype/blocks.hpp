@@ -34,10 +34,21 @@ void decode_iq4_xs(const uint8_t* block, float* y);
 void decode_tq1_0(const uint8_t* block, float* y);
 void decode_tq2_0(const uint8_t* block, float* y);
 
-// Encoders for one block of 32 finite values: the nearest code for a scale taken from the largest magnitude.
+// Encoders for one block of finite values. Those of 32 columns, iq4_nl apart, take the scale from the block's range: rows
+// of a store are written with them. The others look for the scales with the least sum of squared errors.
 void encode_q4_0(const float* x, uint8_t* block);
+void encode_q4_1(const float* x, uint8_t* block);
 void encode_q5_0(const float* x, uint8_t* block);
+void encode_q5_1(const float* x, uint8_t* block);
 void encode_q8_0(const float* x, uint8_t* block);
+void encode_mxfp4(const float* x, uint8_t* block);
+void encode_iq4_nl(const float* x, uint8_t* block);
+void encode_q2_k(const float* x, uint8_t* block);
+void encode_q3_k(const float* x, uint8_t* block);
+void encode_q4_k(const float* x, uint8_t* block);
+void encode_q5_k(const float* x, uint8_t* block);
+void encode_q6_k(const float* x, uint8_t* block);
+void encode_iq4_xs(const float* x, uint8_t* block);
 
 // The 16 levels of iq4_nl and iq4_xs.
 inline constexpr int8_t kNonLinear4[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};

@@ -16,7 +16,7 @@ tenon_status open(void*, tenon_file* const*, uint32_t, void**) noexcept { return
 tenon_status more(void*, uint32_t, tenon_str*) noexcept { return TENON_NOT_FOUND; }
 tenon_status meta(void*, uint64_t, tenon_str*, tenon_value*) noexcept { return TENON_NOT_FOUND; }
 tenon_status tensor(void*, uint64_t, tenon_tensor*) noexcept { return TENON_NOT_FOUND; }
-[[maybe_unused]] void close(void*) noexcept {}
+void close(void*) noexcept {}
 
 tenon_format& format() {
   static tenon_format table;
@@ -24,8 +24,9 @@ tenon_format& format() {
   table.struct_size = sizeof table, table.flags = 0, table.self = nullptr;
   table.name = str(SKEW_NAME), table.scheme = str("skew");
   table.probe = probe, table.open = open, table.more = more, table.meta = meta, table.tensor = tensor;
-#ifndef SKEW_WITHOUT_CLOSE
   table.close = close;
+#ifndef SKEW_WITHOUT_LAYOUT
+  table.layout = nullptr;
 #endif
   return table;
 }

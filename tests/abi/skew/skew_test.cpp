@@ -51,7 +51,7 @@ TEST_F(SkewTest, APluginNeedNotKnowAllOfTheHost) {
 }
 
 TEST_F(SkewTest, RecordsWithFewerMembersAreRefused) {
-  expect_refused("skew_older_format", offsetof(tenon_format, close), sizeof(tenon_format));
+  expect_refused("skew_older_format", offsetof(tenon_format, layout), sizeof(tenon_format));
   expect_refused("skew_older_plugin", offsetof(tenon_plugin, shutdown), sizeof(tenon_plugin));
 }
 

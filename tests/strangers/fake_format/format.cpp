@@ -123,7 +123,8 @@ const tenon_format kFormat = {.struct_size = sizeof(tenon_format),
                               .more = more,
                               .meta = meta,
                               .tensor = tensor,
-                              .close = close};
+                              .close = close,
+                              .layout = nullptr};
 
 }  // namespace
 

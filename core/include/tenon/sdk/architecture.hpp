@@ -14,6 +14,7 @@
 #include <tenon/sdk/metadata.hpp>
 #include <tenon/sdk/plugin.hpp>
 #include <tenon/sdk/weights.hpp>
+#include <tenon/sdk/written.hpp>
 #include <vector>
 
 namespace tenon::sdk {
@@ -35,6 +36,8 @@ class Architecture {
   // Names of the graphs; the first is "main".
   virtual std::vector<std::string> entries() const { return {"main"}; }
   virtual void build(const Graph&, std::string_view entry) const = 0;
+  // What a file of this model would say in that scheme; false = it is not written so. Weights go under their canonical names.
+  virtual bool written(std::string_view /*scheme*/, Written&) const { return false; }
 };
 
 // An id and the `model_type` values of Hugging Face configs that mean it.
@@ -80,6 +83,13 @@ class Model {
     out->n_entry = static_cast<uint32_t>(entry_names_.size()), out->entries = entry_names_.data();
     out->n_draft_unused = static_cast<uint32_t>(l.n_draft_unused);
   }
+  // Null: not written in that scheme. One thread; what it answers lives until the next call.
+  const Written* written(std::string_view scheme) {
+    written_ = std::make_unique<Written>(id_);
+    written_->global_text("general.architecture", id_);
+    if (!architecture_->written(scheme, *written_)) written_.reset();
+    return written_.get();
+  }
   void build(std::string_view entry, const tenon_builder* builder) const {
     std::string known;
     for (const std::string& name : entries_) {
@@ -95,6 +105,7 @@ class Model {
   Weights weights_;
   NameRules gguf_, hf_;
   bool has_gguf_ = false, has_hf_ = false;
+  std::unique_ptr<Written> written_;
   std::vector<std::string> entries_;
   std::vector<tenon_str> entry_names_;
 };
@@ -132,6 +143,13 @@ class ArchitectureRecord {
       return guard([&] { static_cast<const Model*>(model)->build(to_view(entry), builder); });
     };
     table_.drop = [](void* model) noexcept { std::unique_ptr<Model>(static_cast<Model*>(model)); };
+    table_.written = [](void* model, tenon_str scheme, tenon_written* out) noexcept {
+      return guard([&] {
+        const Written* found = static_cast<Model*>(model)->written(to_view(scheme));
+        if (!found) throw Error(TENON_NOT_FOUND, "its files are not written in scheme " + std::string(to_view(scheme)));
+        *out = found->table();
+      });
+    };
   }
   ArchitectureRecord(const ArchitectureRecord&) = delete;
   ArchitectureRecord& operator=(const ArchitectureRecord&) = delete;

@@ -33,10 +33,13 @@ template <typename Source>
 class Format {
  public:
   using Probe = tenon_status (*)(void*, const uint8_t*, uint64_t, tenon_str, uint32_t*) noexcept;
+  using Layout = decltype(tenon_format::layout);
 
-  // Lives as long as `name` and `scheme`; flags: TENON_FORMAT_….
-  static tenon_format table(std::string_view name, std::string_view scheme, uint32_t flags, Probe probe) {
-    return {sizeof(tenon_format), flags, to_str(name), to_str(scheme), nullptr, probe, open, more, meta, tensor, close};
+  // Lives as long as `name` and `scheme`; flags: TENON_FORMAT_…; layout: null for a format that is only read.
+  static tenon_format table(std::string_view name, std::string_view scheme, uint32_t flags, Probe probe,
+                            Layout layout = nullptr) {
+    return {sizeof(tenon_format), flags, to_str(name), to_str(scheme), nullptr, probe,
+            open,                 more,  meta,         tensor,         close,   layout};
   }
 
  private:

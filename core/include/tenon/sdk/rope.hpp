@@ -15,6 +15,7 @@ namespace tenon::sdk {
 struct Rope {
   std::string name;
   std::vector<float> inv_freq;  // n_rot / 2
+  float base = 0.0f;            // that they come from; for files that are written
   int64_t head_dim = 0, n_rot = 0;
   uint32_t style = TENON_ROPE_HALF;
   uint32_t sections[4] = {0, 0, 0, 0};
@@ -83,6 +84,24 @@ inline std::vector<float> scale_yarn(std::vector<float> inv, float base, const Y
     inv[i] = inv[i] / o.factor * ramp + inv[i] * (1.0f - ramp);
   }
   return inv;
+}
+
+// What plain[i] is divided by to give scaled[i], to the last bit where an f32 does; 1e30 for pairs that rest.
+inline std::vector<float> frequency_divisors(const std::vector<float>& plain, const std::vector<float>& scaled) {
+  constexpr float kRest = 1e30f;
+  std::vector<float> out;
+  for (size_t i = 0; i < plain.size(); ++i) {
+    if (!(scaled[i] > 0)) {
+      out.push_back(kRest);
+      continue;
+    }
+    const float nearest = plain[i] / scaled[i];
+    float best = nearest;
+    for (const float d : {nearest, std::nextafterf(nearest, 0.0f), std::nextafterf(nearest, kRest)})
+      if (std::fabs(plain[i] / d - scaled[i]) < std::fabs(plain[i] / best - scaled[i])) best = d;
+    out.push_back(best);
+  }
+  return out;
 }
 
 // "Proportional": exponents over the whole head, only the first `share` of the pairs turns, the others stay at rest.
