@@ -34,6 +34,8 @@ int dispatch(const Arguments& arguments) {
       return plugins(arguments);
     case Verb::kChat:
       return chat(arguments);
+    case Verb::kQuantize:
+      return quantize(arguments);
     case Verb::kServe:
       break;  // refused before arguments are read
   }

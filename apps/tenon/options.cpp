@@ -28,12 +28,15 @@ constexpr VerbSpec kVerbs[] = {
      "what plugins there are, and whether one keeps its duties", 1, 2, "list, verify, info NAME or test LIBRARY", ""},
     {Verb::kChat, "chat", "-m MODEL [--system TEXT] [--messages FILE [--render]] [flags]", "talk to a model", 0, 0, "",
      ""},
+    {Verb::kQuantize, "quantize", "IN OUT.gguf --type T [-t THREADS] [--force]",
+     "write a model with other types, such as Q4_K_M", 2, 2, "IN and OUT.gguf", ""},
     {Verb::kServe, "serve", "-m MODEL", "answer over HTTP", 0, 0, "", "the server is not part of this build"},
 };
 
 constexpr OptionSpec kOptions[] = {
     // What to work on.
-    {"model", 'm', Kind::kText, "MODEL", kEveryVerb & ~bit(Verb::kPlugins), "the model file"},
+    {"model", 'm', Kind::kText, "MODEL", kEveryVerb & ~verbs(Verb::kPlugins, Verb::kQuantize),
+     "the model file"},
     {"model", 'm', Kind::kText, "MODEL", verbs(Verb::kPlugins),
      "test: a model that an architecture is to build and run"},
     {"files", 0, Kind::kText, "DIR", verbs(Verb::kPlugins), "test: a directory of valid files of a format"},
@@ -119,6 +122,11 @@ constexpr OptionSpec kOptions[] = {
     {"kernels", 0, Kind::kSwitch, "", verbs(Verb::kInspect), "the kernel of every node, and why not the others", 0, 0,
      "", false, "view"},
     {"graph", 0, Kind::kSwitch, "", verbs(Verb::kInspect), "the compiled graph", 0, 0, "", false, "view"},
+
+    // quantize
+    {"type", 0, Kind::kText, "T", verbs(Verb::kQuantize),
+     "Q4_K_M, Q8_0, BF16 … (another name prints them all); mixes give some tensors more bits, as in llama.cpp"},
+    {"force", 0, Kind::kSwitch, "", verbs(Verb::kQuantize), "replace OUT.gguf if it is there"},
 
     {"json", 0, Kind::kSwitch, "",
      verbs(Verb::kRun, Verb::kPerplexity, Verb::kTokenize, Verb::kBench, Verb::kInspect, Verb::kPlugins), "print JSON"},

@@ -19,7 +19,8 @@ enum class Verb : uint32_t {
   kInspect = 32,
   kPlugins = 64,
   kChat = 128,
-  kServe = 256
+  kServe = 256,
+  kQuantize = 512
 };
 
 constexpr uint32_t bit(Verb verb) { return static_cast<uint32_t>(verb); }

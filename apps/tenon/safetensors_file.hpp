@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "output_file.hpp"
+
 namespace tenon::launcher {
 
 struct ArraySpec {
@@ -14,27 +16,18 @@ struct ArraySpec {
   std::vector<int64_t> shape;
 };
 
-// Not thread-safe. A regular file is written beside its place and renamed by finish(); if finish() is not reached,
-// nothing is left. Something else, such as a device, is written directly. Every call throws Error(kRuntime).
+// Not thread-safe. Every call throws Error(kRuntime).
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(std::string path);  // finds out whether the place can be written
-  ~SafetensorsFile();
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+  explicit SafetensorsFile(std::string path) : file_("--out", std::move(path)) {}
 
   void define(const std::vector<ArraySpec>& arrays);  // once, before the first write; writes the header
   // values[…] of `array` from flat index `first` on.
   void write(const std::string& array, int64_t first, std::span<const float> values);
-  void finish();
+  void finish() { file_.finish(); }
 
  private:
-  void write_at(uint64_t offset, const void* bytes, size_t size);
-  [[noreturn]] void fail(const char* what) const;
-
-  std::string path_, written_path_;
-  int descriptor_ = -1;
-  bool renames_ = true;
+  OutputFile file_;
   std::map<std::string, uint64_t> offsets_;  // of each array's first byte in the file
 };
 

@@ -13,5 +13,6 @@ int bench(const Arguments& arguments);
 int inspect(const Arguments& arguments);
 int plugins(const Arguments& arguments);
 int chat(const Arguments& arguments);
+int quantize(const Arguments& arguments);
 
 }  // namespace tenon::launcher

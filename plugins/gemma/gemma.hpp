@@ -22,6 +22,8 @@ struct Params {
   float final_softcap = 0;  // 0 = none
   std::vector<LayerParams> layers;
   sdk::Rope local_rope, global_rope;
+  float global_rope_factor = 1, attention_divisor = 0;  // the latter's root divides queries
+  float usual_divisor = 0;                              // what files without the number mean
 };
 
 // Throws sdk::Error (CORRUPT, UNSUPPORTED) naming the key.
@@ -34,6 +36,7 @@ class Gemma : public sdk::Architecture {
   void declare(sdk::Weights&) const override;
   bool names(sdk::NameRules&) const override;
   void build(const sdk::Graph&, std::string_view entry) const override;
+  bool written(std::string_view scheme, sdk::Written&) const override;
 
  private:
   sdk::GroupedAttention attention(const LayerParams&) const;

@@ -39,6 +39,7 @@ class Gemma4 : public sdk::Architecture {
   void declare(sdk::Weights&) const override;
   bool names(sdk::NameRules&) const override;
   void build(const sdk::Graph&, std::string_view entry) const override;
+  bool written(std::string_view scheme, sdk::Written&) const override;
 
  private:
   void declare_attention(const sdk::WeightScope& b, const Gemma4Layer& layer) const;

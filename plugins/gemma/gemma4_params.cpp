@@ -156,6 +156,7 @@ void read_ropes(const sdk::Metadata& meta, const sdk::Keys& key, Gemma4Params& p
     rope.n_rot = rotary_width(key, layer.sliding ? "rope.dimension_count_swa" : "rope.dimension_count", layer.head_dim);
   }
   p.local_rope.name = "rope.local", p.global_rope.name = "rope.global";
+  p.local_rope.base = local_base, p.global_rope.base = global_base;
   p.local_rope.inv_freq = sdk::inverse_frequencies(local_base, p.local_rope.n_rot);
   p.global_rope.inv_freq = sdk::inverse_frequencies(global_base, p.global_rope.n_rot);
   if (p.global_rope.n_rot == 0) return;  // no global layer

@@ -30,6 +30,7 @@ int64_t vocabulary(const sdk::Metadata& meta, const sdk::Keys& key) {
 sdk::Rope rope(const std::string& name, float base, int64_t head_dim, float factor) {
   return {.name = name,
           .inv_freq = sdk::scale_linear(sdk::inverse_frequencies(base, head_dim), factor),
+          .base = base,
           .head_dim = head_dim,
           .n_rot = head_dim};
 }
@@ -82,13 +83,15 @@ Params read_params(const sdk::Metadata& meta, const std::string& id) {
       n == kLayersOf27B ? static_cast<float>(p.width) / static_cast<float>(p.heads) : static_cast<float>(head_dim);
   const float divisor = meta.is_gguf() ? by_rule : key.positive_or(by_rule, "query_pre_attn_scalar");
   p.attention_scale = 1.0f / std::sqrt(divisor);
+  p.attention_divisor = divisor, p.usual_divisor = by_rule;
 
   const float local_base = key.positive_or(10000.0f, "rope.freq_base_swa",
                                            "rope_parameters.sliding_attention.rope_theta", "rope_local_base_freq");
   const float global_base =
       key.positive_or(1000000.0f, "rope.freq_base", "rope_parameters.full_attention.rope_theta", "rope_theta");
   p.local_rope = rope("rope.local", local_base, head_dim, 1.0f);
-  p.global_rope = rope("rope.global", global_base, head_dim, linear_factor(key));
+  p.global_rope_factor = linear_factor(key);
+  p.global_rope = rope("rope.global", global_base, head_dim, p.global_rope_factor);
   return p;
 }
 

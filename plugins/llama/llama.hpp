@@ -14,13 +14,15 @@ struct Params {
   float eps = 0;
   sdk::AttentionOptions attention;
   sdk::Rope rope;
+  std::string rope_scaling;  // "none", "linear", "yarn", "llama3"
+  float rope_factor = 1;     // of linear scaling
   bool query_key_norm = false;
   sdk::Bias bias = sdk::Bias::kNone;
 };
 
 // Both throw sdk::Error (CORRUPT, UNSUPPORTED) naming the key.
 Params read_params(const sdk::Metadata& meta, const std::string& id);
-sdk::Rope read_rope(const sdk::Keys& key, int64_t head_dim, int64_t context);
+void read_rope(const sdk::Keys& key, Params& p);
 
 class Llama : public sdk::Architecture {
  public:
@@ -29,6 +31,7 @@ class Llama : public sdk::Architecture {
   void declare(sdk::Weights&) const override;
   bool names(sdk::NameRules&) const override;
   void build(const sdk::Graph&, std::string_view entry) const override;
+  bool written(std::string_view scheme, sdk::Written&) const override;
 
  private:
   sdk::GroupedAttention attention() const;

@@ -83,7 +83,7 @@ Params read_params(const sdk::Metadata& meta, const std::string& id) {
   // Mistral's first release; Qwen2 names a window that it does not use.
   if (id == "llama")
     p.attention.window = key.integer_or(0, {1, int64_t{1} << 30}, "attention.sliding_window", "sliding_window");
-  p.rope = read_rope(key, head_dim, p.context);
+  read_rope(key, p);
   p.query_key_norm = id == "qwen3";
   p.bias = id == "qwen2" ? sdk::Bias::kQueryKeyValue : sdk::Bias::kWhereFound;
   return p;

@@ -50,7 +50,8 @@ void apply_yarn(const sdk::Keys& key, float base, int64_t context, sdk::Rope& ro
 
 }  // namespace
 
-sdk::Rope read_rope(const sdk::Keys& key, int64_t head_dim, int64_t context) {
+void read_rope(const sdk::Keys& key, Params& p) {
+  const int64_t head_dim = p.attention.head_dim, context = p.context;
   int64_t n_rot = head_dim;
   if (key.metadata().is_gguf()) {
     n_rot = key.integer_or(head_dim, {2, head_dim}, "rope.dimension_count");
@@ -63,17 +64,21 @@ sdk::Rope read_rope(const sdk::Keys& key, int64_t head_dim, int64_t context) {
                                         ": expected an even number of rotary dimensions up to " +
                                         std::to_string(head_dim) + ", found " + std::to_string(n_rot));
   const float base = key.positive_or(10000.0f, "rope.freq_base", "rope_parameters.rope_theta", "rope_theta");
-  sdk::Rope rope = {.name = "rope",
-                    .inv_freq = sdk::inverse_frequencies(base, n_rot),
-                    .head_dim = head_dim,
-                    .n_rot = n_rot,
-                    .divisor = "rope_freqs.weight"};
+  sdk::Rope& rope = p.rope;
+  rope = {.name = "rope",
+          .inv_freq = sdk::inverse_frequencies(base, n_rot),
+          .base = base,
+          .head_dim = head_dim,
+          .n_rot = n_rot,
+          .divisor = "rope_freqs.weight"};
   // GGUF files of Llama order the rows of q and k so that pairs are neighbours.
   if (key.metadata().is_gguf() && key.prefix() == "llama") rope.style = TENON_ROPE_ADJACENT;
 
   const std::string type = scaling_type(key);
+  p.rope_scaling = type == "default" ? "none" : type;
   if (type == "linear") {
-    rope.inv_freq = sdk::scale_linear(std::move(rope.inv_freq), scaling_factor(key));
+    p.rope_factor = scaling_factor(key);
+    rope.inv_freq = sdk::scale_linear(std::move(rope.inv_freq), p.rope_factor);
   } else if (type == "yarn") {
     apply_yarn(key, base, context, rope);
   } else if (type == "llama3" && !key.metadata().is_gguf()) {
@@ -89,7 +94,6 @@ sdk::Rope read_rope(const sdk::Keys& key, int64_t head_dim, int64_t context) {
                                                  "rope_scaling.rope_type", "rope_scaling.type") +
                                             ": expected none, linear, yarn or llama3, found \"" + type + "\"");
   }
-  return rope;
 }
 
 }  // namespace tenon::llama

@@ -84,7 +84,7 @@ void read_rope(const sdk::Keys& key, Params& p) {
     refuse(key.name("rope.dimension_count", "rope_parameters.partial_rotary_factor"),
            "an even number of rotary dimensions up to " + std::to_string(head_dim), n_rot);
   const float base = key.positive("rope.freq_base", "rope_parameters.rope_theta", "rope_theta");
-  p.rope = {.name = "rope", .inv_freq = sdk::inverse_frequencies(base, n_rot), .head_dim = head_dim, .n_rot = n_rot};
+  p.rope = {.name = "rope", .inv_freq = sdk::inverse_frequencies(base, n_rot), .base = base, .head_dim = head_dim, .n_rot = n_rot};
   if (const auto sections =
           key.optional<std::vector<int64_t>>("rope.dimension_sections", "rope_parameters.mrope_section")) {
     int64_t pairs = 0;

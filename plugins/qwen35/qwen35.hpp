@@ -36,6 +36,7 @@ class Qwen35 : public sdk::Architecture {
   void declare(sdk::Weights&) const override;
   bool names(sdk::NameRules&) const override;
   void build(const sdk::Graph&, std::string_view entry) const override;
+  bool written(std::string_view scheme, sdk::Written&) const override;
 
  private:
   sdk::GroupedAttention attention() const;

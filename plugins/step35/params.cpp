@@ -46,7 +46,7 @@ sdk::Rope rotation(const char* name, float base, int64_t head_dim, int64_t n_rot
   if (n_rot < 2 || n_rot > head_dim || n_rot % 2)
     refuse(TENON_CORRUPT, key, "an even number of rotary dimensions up to " + std::to_string(head_dim),
            std::to_string(n_rot));
-  return {.name = name, .inv_freq = sdk::inverse_frequencies(base, n_rot), .head_dim = head_dim, .n_rot = n_rot};
+  return {.name = name, .inv_freq = sdk::inverse_frequencies(base, n_rot), .base = base, .head_dim = head_dim, .n_rot = n_rot};
 }
 
 void read_ropes(const sdk::Keys& key, Params& p) {

@@ -39,6 +39,7 @@ class Step35 : public sdk::Architecture {
   void declare(sdk::Weights&) const override;
   bool names(sdk::NameRules&) const override;
   void build(const sdk::Graph&, std::string_view entry) const override;
+  bool written(std::string_view scheme, sdk::Written&) const override;
 
  private:
   int64_t n_layers() const { return static_cast<int64_t>(p_.layers.size()); }

@@ -177,6 +177,26 @@ struct InspectOptions {
   ModelOptions model;  // backend, threads, precision … as a run would have them
 };
 
+// Writing a model with other dtypes, for `tenon quantize`.
+struct QuantizeOptions {
+  std::string path;      // the model
+  std::string out_path;  // its ending chooses the format; the caller opens the file
+  std::string type;      // a mix such as Q4_K_M, or a dtype
+  uint32_t threads = 0;  // 0 = the machine's cores
+  ProgressCallback progress;
+  CancelCallback cancelled;
+};
+// Takes bytes of the file to be written, at any offsets, from several threads. What it throws ends the work.
+using QuantizeSink = std::function<void(uint64_t offset, std::span<const uint8_t> bytes)>;
+struct QuantizeReport {
+  struct Type {
+    uint64_t tensors = 0, bytes = 0;
+  };
+  uint64_t bytes_before = 0, tensor_bytes = 0, values = 0;
+  uint64_t tensors_left_out = 0;  // of the source, such as draft blocks and vision towers
+  std::map<std::string, Type> types;
+};
+
 class Engine {
  public:
   explicit Engine(EngineOptions options = {});
@@ -188,6 +208,9 @@ class Engine {
   // Only the chat template's text; "" when the file has none.
   std::string load_chat_template(const std::string& path);
   std::string inspect(const std::string& path, const InspectOptions& options);
+  // Writes a model again, one slice of a tensor after another. Throws Error: kUsage for a type or an output that cannot be,
+  // kFile for a model that cannot be read or written that way. The sink has seen a whole file when this returns.
+  QuantizeReport quantize(const QuantizeOptions& options, const QuantizeSink& sink);
   // `tenon plugins list|verify|info`: text for people, or JSON.
   std::string plugins_list(bool json);
   std::string plugins_verify(bool json, bool* all_good);

@@ -6,6 +6,7 @@
 #include "naming.hpp"
 #include "plugin/plugin_host.hpp"
 #include "plugin/report.hpp"
+#include "quantize/quantize.hpp"
 
 namespace tenon {
 
@@ -38,6 +39,10 @@ std::string Engine::load_chat_template(const std::string& path) {
 
 std::string Engine::inspect(const std::string& path, const InspectOptions& options) {
   return engine::naming(path, [&] { return engine::inspect(impl_->plugins, path, options); });
+}
+
+QuantizeReport Engine::quantize(const QuantizeOptions& options, const QuantizeSink& sink) {
+  return engine::naming(options.path, [&] { return quantize::quantize(impl_->plugins, options, sink); });
 }
 
 std::string Engine::plugins_list(bool json) { return plugin::report_list(impl_->plugins, json); }

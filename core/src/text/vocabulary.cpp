@@ -63,6 +63,8 @@ int hex_digit(char c) {
 
 }  // namespace
 
+std::span<const std::string_view> gemma4_markers() { return kGemma4Markers; }
+
 std::optional<uint8_t> parse_byte_token(std::string_view text) {
   if (text.size() != 6 || !text.starts_with("<0x") || text[5] != '>') return std::nullopt;
   const int high = hex_digit(text[3]), low = hex_digit(text[4]);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <tenon/tokenizer.hpp>
 #include <vector>
@@ -72,5 +73,8 @@ class Vocabulary {
 
 // The byte that a token spelled `<0xXX>` stands for.
 std::optional<uint8_t> parse_byte_token(std::string_view text);
+
+// Of gemma4: control tokens that are text to the caller.
+std::span<const std::string_view> gemma4_markers();
 
 }  // namespace tenon::text
