@@ -132,6 +132,14 @@ TEST(TokenizerJson, WhatIsNotServedIsRefusedByName) {
   expect_refused(with(byte_level(), "/added_tokens/0/lstrip", true), "has the flag lstrip");
 }
 
+TEST(TokenizerJson, RowsThatTheModelClaimsAreFilledUpToALimit) {
+  FakeMetadata metadata;
+  metadata.set_integer("vocab_size", 20);
+  EXPECT_EQ(made(byte_level(), metadata)->size(), 20);
+  metadata.set_integer("vocab_size", 1 << 30);
+  EXPECT_EQ(made(byte_level(), metadata)->size(), 9 + (1 << 16));
+}
+
 TEST(TokenizerJson, BrokenFilesAreRefusedWithThePlace) {
   expect_refused(std::string("{\"model\": {\"vocab\": {\"a\": }}}"), "at byte 27");
   expect_refused(std::string("[]"), "is no object");
@@ -141,6 +149,8 @@ TEST(TokenizerJson, BrokenFilesAreRefusedWithThePlace) {
   expect_refused(file, "token 'c' has id -1");
   file["model"]["vocab"]["c"] = 1LL << 40;
   expect_refused(file, "expected 0 to 4194303");
+  file["model"]["vocab"]["c"] = (1 << 16) + 100;  // memory that the file does not account for
+  expect_refused(file, "expected at most 65536 ids without a token");
   file["model"]["vocab"]["c"] = "x";
   expect_refused(file, "the id of token 'c' is no integer");
   file["model"]["vocab"]["c"] = 0;

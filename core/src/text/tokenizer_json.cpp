@@ -13,6 +13,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kMostIds = int64_t{1} << 22;
+// Ids without a token cost memory as tokens do, but nothing in the file.
+constexpr int64_t kMostHoles = int64_t{1} << 16;
 constexpr size_t kPadBytes = 16;  // "[PAD4194303]"
 
 [[noreturn]] void fail(const std::string& what) { throw Error(ErrorKind::kFile, "tokenizer.json: " + what); }
@@ -60,8 +62,12 @@ class TokenizerJsonBuilder {
     for (const TokenizerFile::Token& token : file_.vocabulary) check(token.id, token.text);
     for (const AddedToken& token : steps_.added_tokens()) check(token.id, token.text);
     if (last < 0) fail("has no tokens");
+    const int64_t n_tokens = int64_t(file_.vocabulary.size() + steps_.added_tokens().size());
+    if (last - n_tokens >= kMostHoles)
+      fail("its " + std::to_string(n_tokens) + " tokens have ids up to " + std::to_string(last) +
+           ", expected at most " + std::to_string(kMostHoles) + " ids without a token");
     for (const char* key : {"text_config.vocab_size", "vocab_size"})
-      if (const auto rows = model_.integer(key)) last = std::max(last, std::min(*rows, kMostIds) - 1);
+      if (const auto rows = model_.integer(key)) last = std::max(last, std::min(*rows, n_tokens + kMostHoles) - 1);
     out_.tokens_.assign(size_t(last + 1), tenon_str{nullptr, 0});
     for (const TokenizerFile::Token& token : file_.vocabulary) {
       tenon_str& place = out_.tokens_[size_t(token.id)];
