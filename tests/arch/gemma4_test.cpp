@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fake_builder.hpp"
+#include "written.hpp"
 
 extern "C" const tenon_plugin* tenon_plugin_entry();
 
@@ -265,6 +266,21 @@ TEST_F(Gemma4E, RefusesTablesThatDoNotFit) {
   reload();
   meta.set_array("gemma4.feed_forward_length", TENON_VALUE_I32, {256, 256});
   EXPECT_TRUE(contains(refusal(), "gemma4.feed_forward_length: expected one number or an array of 8"));
+}
+
+TEST(Gemma4Written, SaysWhatAGgufFileHolds) {
+  const tenon_architecture* served = architecture(tenon_plugin_entry(), "gemma4");
+  for (const char* name : {"gemma4", "gemma4e", "gemma4moe"}) {
+    SCOPED_TRACE(name);
+    const Said said(served, tenon_meta::load(std::string(name) + ".hf.txt"));
+    expect_says_what_a_file_does(said, tenon_meta::load(std::string(name) + ".gguf.txt"), "gemma4");
+    ASSERT_EQ(said.table.n_constant, 1u);
+    const tenon_constant& divisors = said.table.constant[0];
+    EXPECT_EQ(text_of(divisors.name), "rope_freqs.weight");
+    // A quarter of the pairs turns.
+    EXPECT_EQ(divisors.values[divisors.cols / 4 - 1], 1.0f);
+    EXPECT_EQ(divisors.values[divisors.cols / 4], 1e30f);
+  }
 }
 
 }  // namespace

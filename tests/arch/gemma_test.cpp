@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fake_builder.hpp"
+#include "written.hpp"
 
 extern "C" const tenon_plugin* tenon_plugin_entry();
 
@@ -294,6 +295,15 @@ TEST_F(Gemma3, RefusesAnUnknownEntry) {
   FakeBuilder builder(&meta);
   EXPECT_EQ(gemma3()->build(model.model, {"draft.0", 7}, builder.table()), TENON_NOT_FOUND);
   EXPECT_EQ(take_message(), "gemma3 has no entry 'draft.0'; it has: main");
+}
+
+TEST_F(Gemma3, SaysWhatAGgufFileHolds) {
+  tenon_meta config = tenon_meta::load("gemma3.hf.txt");
+  expect_says_what_a_file_does(Said(gemma3(), config), meta, "gemma3");
+  config.set("query_pre_attn_scalar", 100);
+  const Said other(gemma3(), config);
+  EXPECT_EQ(other.status, TENON_UNSUPPORTED);
+  EXPECT_NE(other.message.find("query_pre_attn_scalar"), std::string::npos) << other.message;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fake_builder.hpp"
+#include "written.hpp"
 
 extern "C" const tenon_plugin* tenon_plugin_entry();
 
@@ -277,6 +278,38 @@ TEST_F(Llama, Qwen2NeedsTheBiasesOfItsProjections) {
   const FakeBuilder g = build();
   EXPECT_EQ(g.ops(0), "norm linear3 add add add rope rope kv_write attention linear add norm linear2 glu linear add");
   EXPECT_EQ(first(g, TENON_OP_ROPE).as<tenon_rope_attr>().style, uint32_t{TENON_ROPE_HALF});
+}
+
+TEST_F(Llama, SaysWhatAGgufFileHolds) {
+  const Said said(served(), tenon_meta::load("llama.hf.txt"));
+  expect_says_what_a_file_does(said, meta, "llama");
+  ASSERT_EQ(said.table.n_constant, 1u);
+  EXPECT_EQ(text_of(said.table.constant[0].name), "rope_freqs.weight");
+  EXPECT_EQ(said.table.constant[0].cols, 32);
+  EXPECT_EQ(said.table.constant[0].values[0], 1.0f);   // short waves keep their length,
+  EXPECT_EQ(said.table.constant[0].values[31], 8.0f);  // the longest are stretched by the factor
+  const tenon_reorder* query = said.reorder("blk.{i}.attn_q.weight");
+  ASSERT_NE(query, nullptr);
+  EXPECT_EQ(query->outer, 4);
+  EXPECT_EQ(query->a, 2);
+  EXPECT_EQ(query->b, 32);
+}
+
+TEST_F(Qwen3, SaysWhatAGgufFileHolds) {
+  const Said said(served(), tenon_meta::load("qwen3.hf.txt"));
+  expect_says_what_a_file_does(said, meta, "qwen3");
+  EXPECT_EQ(said.table.n_reorder, 0u);
+  EXPECT_EQ(said.table.n_constant, 0u);
+}
+
+TEST_F(Qwen3, RefusesToWriteWhatGgufCannotSayYet) {
+  tenon_meta config = tenon_meta::load("qwen3.hf.txt");
+  config.set_string("rope_scaling.rope_type", "yarn");
+  config.set_real("rope_scaling.factor", 4);
+  config.set_real("rope_scaling.original_max_position_embeddings", 32768);
+  const Said said(served(), config);
+  EXPECT_EQ(said.status, TENON_UNSUPPORTED);
+  EXPECT_TRUE(contains(said.message, "YaRN")) << said.message;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fake_builder.hpp"
+#include "written.hpp"
 
 extern "C" const tenon_plugin* tenon_plugin_entry();
 
@@ -16,7 +17,6 @@ const tenon_architecture* qwen35() {
 }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-std::string text_of(tenon_str s) { return {s.data, static_cast<size_t>(s.size)}; }
 
 class Qwen35 : public ::testing::Test {
  protected:
@@ -314,6 +314,21 @@ TEST_F(Qwen35, RefusesBadParametersByKey) {
   meta = tenon_meta::load("qwen35.gguf.txt");
   meta.set_real("qwen35.attention.layer_norm_rms_epsilon", 0);
   EXPECT_EQ(refusal(), "qwen35.attention.layer_norm_rms_epsilon: expected a number above 0, found 0");
+}
+
+// Draft blocks are not written, so lists are shorter by them.
+TEST_F(Qwen35, SaysWhatAGgufFileHolds) {
+  const Said said(qwen35(), tenon_meta::load("qwen35.hf.txt"));
+  expect_says_what_a_file_does(said, meta, "qwen35", {"block_count", "nextn_predict_layers", "attention.recurrent_layers"});
+  const tenon_reorder* values = said.reorder("blk.{i}.attn_qkv.weight");
+  ASSERT_NE(values, nullptr);
+  EXPECT_EQ(values->axis, 1u);
+  EXPECT_EQ(values->first, 2 * 2 * 128);
+  EXPECT_EQ(values->a, 2);
+  EXPECT_EQ(values->b, 2);
+  EXPECT_EQ(values->unit, 128);
+  ASSERT_NE(said.reorder("blk.{i}.ssm_out.weight"), nullptr);
+  EXPECT_EQ(said.reorder("blk.{i}.ssm_out.weight")->axis, 0u);
 }
 
 }  // namespace

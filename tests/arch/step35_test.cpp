@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "fake_builder.hpp"
+#include "written.hpp"
 
 extern "C" const tenon_plugin* tenon_plugin_entry();
 
@@ -204,6 +205,20 @@ TEST_F(Step35, RefusesMissingAndMisshapenTensors) {
   reload();
   meta.tensors.erase("output.weight");
   EXPECT_EQ(refusal(), "tensor output.weight: missing, but step35 expects it with shape [256, 1024]");
+}
+
+// Draft blocks are not written, so lists are shorter by them.
+TEST_F(Step35, SaysWhatAGgufFileHolds) {
+  tenon_meta config = tenon_meta::load("step35.hf.txt");
+  const Said said(step35(), config);
+  expect_says_what_a_file_does(said, meta, "step35",
+                               {"block_count", "nextn_predict_layers", "attention.head_count", "attention.head_count_kv",
+                                "attention.sliding_window_pattern", "swiglu_clamp_exp", "swiglu_clamp_shexp"});
+  EXPECT_EQ(said.table.n_constant, 0u);
+  config.set("use_moe_router_bias", 0);
+  const Said other(step35(), config);
+  EXPECT_EQ(other.status, TENON_UNSUPPORTED);
+  EXPECT_TRUE(contains(other.message, "bias")) << other.message;
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ Recipe recipe_of(plugin::PluginHost& plugins, const std::string& name) {
   const tenon_dtype* dtype = plugins.registry().dtype(plugins.registry().dtype_id(name));
   if (!dtype)
     throw Error(ErrorKind::kUsage, fmt::format("type '{}' is unknown; expected one of {}", name, recipe_names()));
-  if (!dtype->encode || dtype->n_plane != 1 || name[0] == 'i' || name[0] == 'u')
-    throw Error(ErrorKind::kUsage, fmt::format("type '{}' cannot be written: it has no encoder; expected one of {}", name, recipe_names()));
+  if (!dtype->encode || dtype->n_plane != 1)
+    throw Error(ErrorKind::kUsage, fmt::format("type '{}' cannot be written: it has no encoder, or several planes; expected one of {}", name, recipe_names()));
   return {view(dtype->name), view(dtype->name), -1, {}};
 }
 
