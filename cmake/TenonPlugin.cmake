@@ -53,8 +53,9 @@ function(tenon_add_isa_variants target)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
   set(flags_portable "")
   set(flags_avx2 -mavx2 -mfma -mf16c)
+  # No compiler uses tiles by itself, so that code may ask for them where it knows that they are there.
   set(flags_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx512bf16 -mavx2 -mfma -mf16c
-                   -mprefer-vector-width=512)
+                   -mprefer-vector-width=512 -mamx-tile -mamx-bf16)
   set(sanitized FALSE)
   if(TENON_SANITIZE OR "${CMAKE_CXX_FLAGS}" MATCHES "-fsanitize")
     set(sanitized TRUE)

@@ -11,6 +11,7 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
 #endif
 
 namespace tenon::cpu {
@@ -60,6 +61,16 @@ uint64_t saved_state() {
   return (uint64_t(high) << 32) | low;
 }
 
+// Linux saves the state of tiles for a process that has asked for it, all its threads included.
+bool tiles_granted() {
+#if defined(__linux__)
+  constexpr int kRequestState = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestState, kTileData) == 0;
+#else
+  return false;
+#endif
+}
+
 std::vector<std::string> machine_features() {
   std::vector<std::string> found;
   const auto add = [&](bool present, const char* name) {
@@ -67,7 +78,7 @@ std::vector<std::string> machine_features() {
   };
   const Leaf one = cpuid(1), seven = cpuid(7, 0), seven_one = cpuid(7, 1);
   const uint64_t saved = saved_state();
-  const bool ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6, tiles = (saved & 0x60000) == 0x60000;
+  const bool ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6, tiles = (saved & 0x60000) == 0x60000 && tiles_granted();
   add(ymm && bit(seven.b, 5), "avx2");
   add(ymm && bit(one.c, 12), "fma");
   add(ymm && bit(one.c, 29), "f16c");

@@ -74,6 +74,34 @@ TEST(CpuLinear, MultipliesBf16ByBf16) {
   }
 }
 
+TEST(CpuLinear, MultipliesBf16InTiles) {
+  load_plugins();
+  const tenon_kernel& kernel = Kit::instance().kernel("cpu.linear.bf16.amx");
+  EXPECT_FALSE(offer_of(kernel, product({"bf16"}, 64, {32})(2)).accepted) << "in the decode phase";
+  if (!machine_has(kernel.feature)) GTEST_SKIP() << "the machine has no tiles of bf16";
+  for (const int64_t k : {int64_t{32}, int64_t{1120}}) {
+    const MakeCase make = product({"bf16"}, k, {48, 331, 5});
+    OpCase all = make(70);
+    const RunResult largest = run_op(kernel, all.phase(TENON_PHASE_PREFILL));
+    ASSERT_TRUE(largest.accepted) << largest.why_not;
+    const RunResult want = run_reference(all, largest);
+    for (size_t i = 0; i < 3; ++i) {
+      const Difference d = compare(largest.out[i], want.out[i]);
+      EXPECT_TRUE(d.comparable && d.relative_rms < 4e-6) << d.text();
+    }
+    for (const uint32_t rows : {1u, 15u, 16u, 17u, 31u, 32u, 33u, 63u, 64u, 65u}) {
+      for (const uint32_t workers : {1u, 3u, 7u}) {
+        OpCase c = make(rows);
+        const RunResult got = run_op(kernel, c.phase(TENON_PHASE_PREFILL), {.workers = workers});
+        for (size_t i = 0; i < 3; ++i) {
+          const std::span<const float> begin(largest.out[i].data(), got.out[i].size());
+          EXPECT_TRUE(equal_bits(got.out[i], begin)) << k << " columns, rows " << rows << ", workers " << workers;
+        }
+      }
+    }
+  }
+}
+
 TEST(CpuLinear, RoundsNoRouterToBf16) {
   load_plugins();
   const tenon_kernel& kernel = Kit::instance().kernel("cpu.linear.bf16.avx512");

@@ -1,6 +1,7 @@
 // The products: float weights in a packed form, and any dtype through its decoder.
 #include <algorithm>
 #include <cstring>
+#include "../simd/amx.hpp"
 
 #include "ops.hpp"
 
@@ -115,7 +116,7 @@ class PackedLinear : public FloatLinear {
   void pack(const sdk::Node&, const sdk::PackSlice& slice) const override { pack_rows16(slice); }
 };
 
-class Bf16Linear final : public PackedLinear {
+class Bf16Linear : public PackedLinear {
  public:
   using PackedLinear::PackedLinear;
 
@@ -138,6 +139,22 @@ class Bf16Linear final : public PackedLinear {
   void pack(const sdk::Node&, const sdk::PackSlice& slice) const override {
     pack_items<uint16_t>(slice, slice.src(), 2);
   }
+};
+
+// Bf16Linear's product in tiles, from the same packed form.
+class AmxLinear final : public Bf16Linear {
+ public:
+  using Bf16Linear::Bf16Linear;
+
+  sdk::Offer accept(const sdk::Node& node, const sdk::Device& device) const override {
+    if (node.decode()) return sdk::refuse("serves prefill: tiles want rows");
+    if (const int64_t k = node.in()[0].cols; k % amx::kStep)
+      return sdk::refuse("%lld columns are no multiple of %lld", (long long)k, (long long)amx::kStep);
+    return Bf16Linear::accept(node, device);
+  }
+
+ protected:
+  void size(const sdk::Node&, OpPlan&, tenon_plan& plan) const override { plan.scratch = amx::kScratchBytes; }
 };
 
 class DecodedLinear final : public FloatLinear {
@@ -190,6 +207,10 @@ void register_linear(sdk::Registrar& registrar) {
     const std::string bf16 = "cpu.linear.bf16." + tail;
     info.numeric_class = bf16, info.priority = isa_priority(isa) + 5;
     registrar.kernel<Bf16Linear>(bf16, info, table.packed_bf16);
+    if (!table.amx_bf16) continue;
+    const std::string features = std::string(isa_features(isa)) + " amx_tile amx_bf16";
+    info.numeric_class = "cpu.linear.bf16.amx", info.feature = features, info.priority = isa_priority(isa) + 6;
+    registrar.kernel<AmxLinear>("cpu.linear.bf16.amx", info, table.amx_bf16);
   }
 }
 

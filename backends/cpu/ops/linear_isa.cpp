@@ -1,5 +1,6 @@
 // linear: y = x W^T for float weights packed sixteen rows to a vector, and for weights of any dtype, decoded on the
 // way.
+#include "../simd/amx.hpp"
 #include "../simd/product.hpp"
 #include "../simd/transpose.hpp"
 #include "op_plan.hpp"
@@ -179,15 +180,35 @@ tenon_status packed_bf16(const OpPlan*, const tenon_args* args, const tenon_exec
   return TENON_OK;
 }
 
+tenon_status amx_bf16(const OpPlan*, const tenon_args* args, const tenon_exec* exec) {
+  const tenon_view* x = &args->in[0];
+  for (uint32_t i = 0; i < args->n_weight; ++i) {
+    const tenon_view* y = &args->out[i];
+    const Span panels = share_of((y->cols + kLanes - 1) / kLanes, exec);
+    if (panels.begin >= panels.end) continue;
+    amx::Job job = {};
+    job.x = element(x, 0, 0, 2), job.x_row_bytes = x->row_bytes, job.rows = args->rows, job.k = x->cols;
+    job.y = f32_at(y, 0, panels.begin * kLanes), job.y_row_bytes = y->row_bytes;
+    job.panels = panels.end - panels.begin;
+    job.last_lanes = smaller(kLanes, y->cols - (panels.end - 1) * kLanes);
+    job.scratch = static_cast<uint8_t*>(exec->scratch);
+    const uint8_t* packed = pointer_at<uint8_t>(args->weight[i].plane[0], panels.begin * x->cols * kLanes * 2);
+    amx::linear(job, [&](int64_t panel, int64_t column, int64_t, uint8_t*) {
+      return packed + (panel * x->cols + column) * kLanes * 2;
+    });
+  }
+  return TENON_OK;
+}
+
 #endif
 
 }  // namespace
 
 const LinearTable kLinear = {packed_f32, decoded,
 #if defined(TENON_ISA_avx512)
-                             packed_bf16
+                             packed_bf16, amx_bf16
 #else
-                             nullptr
+                             nullptr, nullptr
 #endif
 };
 

@@ -45,6 +45,7 @@ struct LinearTable {
   // y = x W^T for weights packed sixteen rows to a vector, and for weights that dtype->decode turns into f32.
   OpFunction packed_f32, decoded;
   OpFunction packed_bf16;  // null where the instruction set has no bf16 product
+  OpFunction amx_bf16;     // the same in tiles, for many rows
 };
 
 struct ExpertTable {

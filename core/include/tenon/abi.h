@@ -440,7 +440,8 @@ enum {
   TENON_OFFER_PDL = 2u,
   TENON_OFFER_ROW_EXACT = 4u,    /* a row's result does not depend on other rows, their number or the grid */
   TENON_OFFER_PARTIAL_BANK = 8u, /* skips absent experts */
-  TENON_OFFER_DEQUANTIZES = 16u  /* decodes weights to f32 for each use: slower, `inspect` says so */
+  TENON_OFFER_DEQUANTIZES = 16u, /* decodes weights to f32 for each use: slower, `inspect` says so */
+  TENON_OFFER_BF16_WEIGHTS = 32u /* linear: rounds each decoded weight to bf16 (nearest, ties to even) */
 };
 /* Filled by accept(). */
 typedef struct tenon_offer {

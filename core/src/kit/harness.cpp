@@ -2,6 +2,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 #include <algorithm>
@@ -109,7 +111,8 @@ const std::vector<std::string>& machine_features() {
     if (__get_cpuid(1, &a, &b, &c, &d) && (c >> 27 & 1) && __get_cpuid_count(7, 0, &a, &b, &c, &d)) {
       unsigned saved_low = 0, saved_high = 0;
       __asm__ volatile("xgetbv" : "=a"(saved_low), "=d"(saved_high) : "c"(0));
-      const bool tiles = (saved_low & 0x60000) == 0x60000;
+      // Linux grants the state of tiles to a process that asks (ARCH_REQ_XCOMP_PERM, XTILEDATA).
+      const bool tiles = (saved_low & 0x60000) == 0x60000 && syscall(SYS_arch_prctl, 0x1023, 18) == 0;
       add(tiles && (d >> 24 & 1), "amx_tile");
       add(tiles && (d >> 25 & 1), "amx_int8");
       add(tiles && (d >> 22 & 1), "amx_bf16");
@@ -566,7 +569,11 @@ RunResult run_op(const tenon_kernel& kernel, const OpCase& op_case, const RunOpt
 RunResult run_reference(const OpCase& op_case, const RunResult& like) {
   RunOptions options;
   options.in_encoding = like.in_encoding;
-  return run_op(records().kernel(reference_name(op_case.op)), op_case, options);
+  const tenon_kernel& reference = records().kernel(reference_name(op_case.op));
+  if (!(like.offer.flags & TENON_OFFER_BF16_WEIGHTS)) return run_op(reference, op_case, options);
+  OpCase rounded = op_case;
+  for (Weight& w : rounded.weights) w = Weight::encoded("bf16", w.rows, w.cols, w.decoded());
+  return run_op(reference, rounded, options);
 }
 RunResult run_reference(const OpCase& op_case) { return run_op(records().kernel(reference_name(op_case.op)), op_case); }
 
