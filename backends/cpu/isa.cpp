@@ -78,7 +78,8 @@ std::vector<std::string> machine_features() {
   };
   const Leaf one = cpuid(1), seven = cpuid(7, 0), seven_one = cpuid(7, 1);
   const uint64_t saved = saved_state();
-  const bool ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6, tiles = (saved & 0x60000) == 0x60000 && tiles_granted();
+  const bool ymm = (saved & 0x6) == 0x6, zmm = (saved & 0xe6) == 0xe6,
+             tiles = (saved & 0x60000) == 0x60000 && tiles_granted();
   add(ymm && bit(seven.b, 5), "avx2");
   add(ymm && bit(one.c, 12), "fma");
   add(ymm && bit(one.c, 29), "f16c");

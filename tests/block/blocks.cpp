@@ -46,7 +46,7 @@ std::vector<std::string> linear_kernels() {
   testing::OpCase c(TENON_OP_LINEAR, attr, testing::Step::plain(1));
   kit();
   c.input(1, 32, std::vector<float>(32)).weight(Weight::raw("q8_0", 1, 32, zeros.data(), zeros.size())).output(1);
-  for (const char* name : {"portable", "avx2", "avx512"}) {
+  for (const char* name : {"portable", "avx2", "avx512", "amx"}) {
     names.push_back(std::string("block.linear.") + name);
     if (!testing::offer_of(kit().kernel(names.back()), c.phase(TENON_PHASE_PREFILL)).accepted) names.pop_back();
   }

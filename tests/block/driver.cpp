@@ -69,7 +69,8 @@ LinearRun::LinearRun(const tenon_kernel& kernel, const std::vector<testing::Weig
     : kernel_(kernel),
       workers_(workers),
       rows_(static_cast<uint32_t>(rows)),
-      x_(TENON_ENC_Q8_32, rows, weights[0].cols) {
+      x_(std::string_view(kernel.name.data, kernel.name.size) == "block.linear.amx" ? TENON_ENC_BF16 : TENON_ENC_Q8_32,
+         rows, weights[0].cols) {
   std::vector<tenon_type> outs;
   for (const testing::Weight& weight : weights) {
     outs.push_back({TENON_ENC_F32, TENON_DOMAIN_TOKENS, weight.rows, 1});

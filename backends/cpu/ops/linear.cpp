@@ -1,8 +1,8 @@
 // The products: float weights in a packed form, and any dtype through its decoder.
 #include <algorithm>
 #include <cstring>
-#include "../simd/amx.hpp"
 
+#include "../simd/amx.hpp"
 #include "ops.hpp"
 
 namespace tenon::cpu {

@@ -144,8 +144,8 @@ inline void multiply(Tiles& tiles, const Operands& operands, int64_t rows) {
 
 // One weight for a worker: y[rows][16 × panels, the last one `ragged` lanes wide] = x × W.
 //
-// Loops: some panels whose outputs stay in the second-level cache, then slabs of K, whose part of x stays there too, then
-// two panels at a time, whose part of W stays in the first-level cache for all rows.
+// Loops: some panels whose outputs stay in the second-level cache, then slabs of K, whose part of x stays there too,
+// then two panels at a time, whose part of W stays in the first-level cache for all rows.
 struct Job {
   const uint8_t* x;  // bf16 rows
   int64_t x_row_bytes, rows, k;

@@ -18,7 +18,7 @@ void pack_weight(const sdk::PackSlice& slice);
 // linear: x q8_32 [rows, K]; W₁…W₄ [Nᵢ, K], any mix of the served types -> yᵢ f32. K is a multiple of the types'
 // blocks. Row-exact; the fold is defined in linear.hpp. Every worker computes its share of each output's units of 16
 // columns.
-class Linear final : public sdk::Kernel {
+class Linear : public sdk::Kernel {
  public:
   explicit Linear(const InstructionSet& set) : set_(set) {}
   sdk::Offer accept(const sdk::Node& node, const sdk::Device& device) const override;
@@ -26,8 +26,21 @@ class Linear final : public sdk::Kernel {
   void plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_plan& plan) const override;
   void launch(const tenon_plan& plan, const sdk::Args& args, const sdk::Worker& worker) const override;
 
+ protected:
+  static LinearJob job_of(const sdk::Args& args, const sdk::Worker& worker);
+
  private:
   const InstructionSet& set_;
+};
+
+// linear in prefill: x bf16 [rows, K] and weights as of Linear, in its packed form, rounded to bf16 when they are
+// decoded. Row-exact; the fold is defined in ../../simd/amx.hpp.
+class LinearAmx final : public Linear {
+ public:
+  using Linear::Linear;
+  sdk::Offer accept(const sdk::Node& node, const sdk::Device& device) const override;
+  void plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_plan& plan) const override;
+  void launch(const tenon_plan& plan, const sdk::Args& args, const sdk::Worker& worker) const override;
 };
 
 // expert_ffn: x q8_32 [rows, K], ids, weights; stacks of the served types -> y f32. Each expert's weights are read once

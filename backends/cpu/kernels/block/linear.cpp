@@ -1,6 +1,7 @@
 // linear.cpp: the kernel class of `linear`; the arithmetic is in linear_tile.cpp.
 #include <string>
 
+#include "../../simd/amx.hpp"
 #include "kernels.hpp"
 
 namespace tenon::block {
@@ -69,7 +70,7 @@ void Linear::plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_
       static_cast<uint64_t>(set_.scratch_bytes(cols, rows < chunk_rows_for(cols) ? rows : chunk_rows_for(cols)));
 }
 
-void Linear::launch(const tenon_plan&, const sdk::Args& args, const sdk::Worker& worker) const {
+LinearJob Linear::job_of(const sdk::Args& args, const sdk::Worker& worker) {
   const tenon_view& x = args.in(0);
   LinearJob job = {};
   job.x = sdk::at<const uint8_t>(x.data);
@@ -90,7 +91,27 @@ void Linear::launch(const tenon_plan&, const sdk::Args& args, const sdk::Worker&
                       sdk::at<float>(args.out(i).data),
                       args.out(i).row_bytes};
   }
-  set_.linear(job);
+  return job;
+}
+
+void Linear::launch(const tenon_plan&, const sdk::Args& args, const sdk::Worker& worker) const {
+  set_.linear(job_of(args, worker));
+}
+
+sdk::Offer LinearAmx::accept(const sdk::Node& node, const sdk::Device& device) const {
+  if (node.decode()) return sdk::refuse("serves prefill: tiles want rows");
+  sdk::Offer offer = Linear::accept(node, device);
+  if (offer.refused()) return offer;
+  return offer.reads(0, sdk::Encoding::kBf16).flag(TENON_OFFER_BF16_WEIGHTS);
+}
+
+void LinearAmx::plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_plan& plan) const {
+  Linear::plan(node, request, plan);
+  plan.scratch = cpu::amx::kScratchBytes;
+}
+
+void LinearAmx::launch(const tenon_plan&, const sdk::Args& args, const sdk::Worker& worker) const {
+  avx512::linear_amx(job_of(args, worker));
 }
 
 }  // namespace tenon::block

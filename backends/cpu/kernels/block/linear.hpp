@@ -95,6 +95,7 @@ namespace avx512 {
 extern const InstructionSet kInstructionSet;
 void hidden(const HiddenJob&);
 void fold(const FoldJob&);
+void linear_amx(const LinearJob&);  // x in bf16; scratch: cpu::amx::kScratchBytes
 }  // namespace avx512
 
 }  // namespace tenon::block

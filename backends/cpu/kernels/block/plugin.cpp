@@ -17,5 +17,11 @@ TENON_PLUGIN("block", "0.1.0") {
   products(avx512::kInstructionSet, "avx512f avx512bw avx512dq avx512vl avx512vnni", 120);
   products(avx2::kInstructionSet, "avx2 fma f16c", 110);
   products(portable::kInstructionSet, "", 100);
+  registrar.kernel<LinearAmx>("block.linear.amx",
+                              {.pattern = "linear",
+                               .numeric_class = "block.bf16.amx",
+                               .feature = "avx512f avx512bw avx512dq avx512vl avx512vnni avx512bf16 amx_tile amx_bf16",
+                               .priority = 130},
+                              avx512::kInstructionSet);
   registrar.kernel<Embed>("block.embed", {.pattern = "embed", .numeric_class = "embed.exact", .priority = 120});
 }
