@@ -56,6 +56,8 @@ std::unique_ptr<Model> load_model(Engine& engine, const Arguments& arguments, Mo
   note((info.name.empty() ? options.path : info.name) + " (" + info.architecture + ", " + info.format + ") on " +
        info.backend + ": " + info.backend_description + ", " + std::to_string(info.threads) +
        (info.threads == 1 ? " thread" : " threads"));
+  if (info.n_draft_absent && info.entries.size() == 1)
+    note("the file announces " + std::to_string(info.n_draft_absent) + " draft blocks and leaves them to another file");
   if (verbose) {
     note("loaded in " + fixed(seconds_since(begin), 2) + " s: weights " + size_text(info.weight_bytes) + ", packed " +
          size_text(info.packed_bytes) + ", arena " + size_text(info.arena_bytes) + ", stores " +

@@ -95,8 +95,9 @@ constexpr OptionSpec kOptions[] = {
      1024},
     {"ranks", 0, Kind::kInteger, "N", verbs(Verb::kEval), "parallel ranks", 1, 1024, "", false, "",
      "this build runs on one rank", "1"},
-    {"entry", 0, Kind::kText, "NAME", verbs(Verb::kEval), "entry graph", 0, 0, "", false, "",
-     "this build runs the main entry only", "main"},
+    {"entry", 0, Kind::kText, "NAME", verbs(Verb::kEval),
+     "main, or a draft such as draft.0: row t of draft.k joins token t + 1 + k and a hidden row of position t"},
+    {"draft", 0, Kind::kText, "FILE", verbs(Verb::kEval), "the file that holds the drafts, if the model's own does not"},
     {"overlay", 0, Kind::kText, "F", verbs(Verb::kEval), "rows that replace embeddings", 0, 0, "", false, "",
      "this build takes no overlay rows"},
 

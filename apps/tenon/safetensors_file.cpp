@@ -6,6 +6,7 @@
 namespace tenon::launcher {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
+static_assert(sizeof(float) == sizeof(int32_t));
 
 void SafetensorsFile::define(const std::vector<ArraySpec>& arrays) {
   nlohmann::ordered_json header;
@@ -13,7 +14,9 @@ void SafetensorsFile::define(const std::vector<ArraySpec>& arrays) {
   for (const ArraySpec& array : arrays) {
     uint64_t bytes = sizeof(float);
     for (int64_t extent : array.shape) bytes *= static_cast<uint64_t>(extent);
-    header[array.name] = {{"dtype", "F32"}, {"shape", array.shape}, {"data_offsets", {offset, offset + bytes}}};
+    header[array.name] = {{"dtype", array.is_integer ? "I32" : "F32"},
+                          {"shape", array.shape},
+                          {"data_offsets", {offset, offset + bytes}}};
     offsets_[array.name] = offset;
     offset += bytes;
   }
@@ -27,6 +30,10 @@ void SafetensorsFile::define(const std::vector<ArraySpec>& arrays) {
 
 void SafetensorsFile::write(const std::string& array, int64_t first, std::span<const float> values) {
   file_.write(offsets_.at(array) + static_cast<uint64_t>(first) * sizeof(float), values.data(), values.size_bytes());
+}
+
+void SafetensorsFile::write(const std::string& array, int64_t first, std::span<const int32_t> values) {
+  file_.write(offsets_.at(array) + static_cast<uint64_t>(first) * sizeof(int32_t), values.data(), values.size_bytes());
 }
 
 }  // namespace tenon::launcher

@@ -1,4 +1,5 @@
-// safetensors_file.hpp: writes f32 arrays row by row into a file that appears under its name only when it is complete.
+// safetensors_file.hpp: writes f32 and i32 arrays row by row into a file that appears under its name only when it is
+// complete.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +15,7 @@ namespace tenon::launcher {
 struct ArraySpec {
   std::string name;
   std::vector<int64_t> shape;
+  bool is_integer = false;  // i32, else f32
 };
 
 // Not thread-safe. Every call throws Error(kRuntime).
@@ -24,6 +26,7 @@ class SafetensorsFile {
   void define(const std::vector<ArraySpec>& arrays);  // once, before the first write; writes the header
   // values[…] of `array` from flat index `first` on.
   void write(const std::string& array, int64_t first, std::span<const float> values);
+  void write(const std::string& array, int64_t first, std::span<const int32_t> values);
   void finish() { file_.finish(); }
 
  private:

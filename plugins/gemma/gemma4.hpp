@@ -22,12 +22,16 @@ struct Gemma4Params {
   std::string id;
   int64_t width = 0, heads = 0, vocab = 0, context = 0, window = 0;
   int64_t layer_embedding = 0;  // width of each layer's own embedding; 0 = none
+  int64_t target_width = 0;     // of an assistant: that of the model drafted for
   float eps = 0, final_softcap = 0;
   std::vector<Gemma4Layer> layers;
   sdk::MixtureOfExperts experts;  // beside the dense part of every layer; no experts = none
   sdk::Rope local_rope, global_rope;
   std::vector<int32_t> never;  // ids that the file suppresses
 };
+
+// An assistant's layers are those of a small Gemma 4 without keys and values.
+inline constexpr const char* kAssistant = "gemma4-assistant";
 
 // Throws sdk::Error (CORRUPT, UNSUPPORTED) naming the key or tensor.
 Gemma4Params read_gemma4(const sdk::Metadata& meta, const std::string& id);
@@ -41,17 +45,34 @@ class Gemma4 : public sdk::Architecture {
   void build(const sdk::Graph&, std::string_view entry) const override;
   bool written(std::string_view scheme, sdk::Written&) const override;
 
+ protected:
+  void declare_layer(const sdk::WeightScope& b, const Gemma4Layer& layer) const;
+  sdk::Value rotated_query(const sdk::Block&, sdk::Value q, const Gemma4Layer&) const;
+  sdk::Value behind_attention(const sdk::Block&, sdk::Value x, sdk::Value h, const Gemma4Layer&) const;
+  sdk::AttentionOptions attention_options(const Gemma4Layer&) const;
+  int64_t n_layers() const { return static_cast<int64_t>(p_.layers.size()); }
+  Gemma4Params p_;
+
  private:
   void declare_attention(const sdk::WeightScope& b, const Gemma4Layer& layer) const;
-  sdk::AttentionOptions attention_options(const Gemma4Layer&) const;
   sdk::FeedForward feed_forward(const Gemma4Layer&) const;
   sdk::Value attention(const sdk::Block&, sdk::Value u, const Gemma4Layer&, std::vector<sdk::Store>& stores) const;
   sdk::Value feed_forward_and_experts(const sdk::Block&, sdk::Value x, const Gemma4Layer&) const;
   sdk::Value layer_embeddings(const sdk::Graph&, sdk::Value x) const;
   sdk::Value add_layer_embedding(const sdk::Block&, sdk::Value x, sdk::Value embeddings) const;
   bool has_experts() const { return p_.experts.route.n_expert > 0; }
-  int64_t n_layers() const { return static_cast<int64_t>(p_.layers.size()); }
-  Gemma4Params p_;
+};
+
+// A draft in a file of its own, which reads the model's embedding, hidden rows, keys and values.
+class Gemma4Assistant : public Gemma4 {
+ public:
+  using Gemma4::Gemma4;
+  sdk::Limits limits() const override;
+  void declare(sdk::Weights&) const override;
+  bool names(sdk::NameRules&) const override;
+  std::vector<std::string> entries() const override { return {"draft.0"}; }
+  bool written(std::string_view, sdk::Written&) const override { return false; }
+  void build(const sdk::Graph&, std::string_view entry) const override;
 };
 
 }  // namespace tenon::gemma

@@ -21,6 +21,18 @@ sdk::FeedForward Gemma4::feed_forward(const Gemma4Layer& layer) const {
   return {.width = p_.width, .inner = layer.ffn_width, .activation = TENON_ACT_GELU_TANH};
 }
 
+namespace {
+
+// What an assistant calls the keys and values of a layer; it reads the last of each kind.
+const char* role(const Gemma4Layer& layer) { return layer.sliding ? "local" : "global"; }
+
+}  // namespace
+
+sdk::Value Gemma4::rotated_query(const sdk::Block& b, sdk::Value q, const Gemma4Layer& layer) const {
+  q = b.rms_norm(q, "attn_q_norm.weight", p_.eps, layer.head_dim);
+  return b.rope(q, layer.sliding ? p_.local_rope : p_.global_rope);
+}
+
 // `stores`: those of the layers before; this layer's is added.
 sdk::Value Gemma4::attention(const sdk::Block& b, sdk::Value u, const Gemma4Layer& layer,
                              std::vector<sdk::Store>& stores) const {
@@ -31,7 +43,7 @@ sdk::Value Gemma4::attention(const sdk::Block& b, sdk::Value u, const Gemma4Laye
     q = b.linear(u, "attn_q.weight");
     stores.push_back(b.alias(stores.at(static_cast<size_t>(layer.source)), a));
   } else {
-    stores.push_back(b.paged_store(a));
+    stores.push_back(b.paged_store(a, role(layer)));
     if (layer.key_is_value) {
       const auto both = b.linear(u, "attn_q.weight", "attn_k.weight");
       q = both[0], k = both[1], v = k;
@@ -42,8 +54,14 @@ sdk::Value Gemma4::attention(const sdk::Block& b, sdk::Value u, const Gemma4Laye
     k = b.rope(b.rms_norm(k, "attn_k_norm.weight", p_.eps, a.head_dim), rope);
     b.kv_write(stores.back(), k, b.rms_norm(v, p_.eps, a.head_dim), a);
   }
-  q = b.rope(b.rms_norm(q, "attn_q_norm.weight", p_.eps, a.head_dim), rope);
+  q = rotated_query(b, q, layer);
   return b.linear(b.attention(stores.back(), q, a), "attn_output.weight");
+}
+
+// x entered the layer, h comes from its attention.
+sdk::Value Gemma4::behind_attention(const sdk::Block& b, sdk::Value x, sdk::Value h, const Gemma4Layer& layer) const {
+  x = b.add(x, b.rms_norm(h, "post_attention_norm.weight", p_.eps));
+  return b.add(x, b.rms_norm(feed_forward_and_experts(b, x, layer), "post_ffw_norm.weight", p_.eps));
 }
 
 // Both parts read the residual stream: the dense one, and the experts, each under norms of their own. The router reads
@@ -87,16 +105,39 @@ void Gemma4::build(const sdk::Graph& g, std::string_view) const {
   for (int64_t i = 0; i < n_layers(); ++i) {
     const Gemma4Layer& layer = p_.layers[static_cast<size_t>(i)];
     const sdk::Block b = g.layer(i, x);
-    sdk::Value h = attention(b, b.rms_norm(x, "attn_norm.weight", p_.eps), layer, stores);
-    x = b.add(x, b.rms_norm(h, "post_attention_norm.weight", p_.eps));
-
-    h = feed_forward_and_experts(b, x, layer);
-    x = b.add(x, b.rms_norm(h, "post_ffw_norm.weight", p_.eps));
-
+    const sdk::Value h = attention(b, b.rms_norm(x, "attn_norm.weight", p_.eps), layer, stores);
+    x = behind_attention(b, x, h, layer);
     if (p_.layer_embedding) x = add_layer_embedding(b, x, embeddings);
     x = b.mul_weight(x, "layer_output_scale.weight");
   }
-  sdk::finish(g, x, n_layers(), p_.eps, p_.final_softcap, p_.never);
+  x = sdk::finish(g, x, n_layers(), p_.eps, p_.final_softcap, p_.never);
+  g.tap(x, sdk::kDraftHidden);
+}
+
+sdk::Limits Gemma4Assistant::limits() const {
+  return {.n_layers = n_layers(),
+          .width = p_.target_width,
+          .vocab = p_.vocab,
+          .context = p_.context,
+          .drafts_for = "gemma4"};
+}
+
+// No cap of the logits, which stand for the same tokens as the model's. Every layer asks the model's keys.
+void Gemma4Assistant::build(const sdk::Graph& g, std::string_view) const {
+  const sdk::Value token = g.embed("target:token_embd.weight", std::sqrt(static_cast<float>(p_.target_width)));
+  sdk::Value x = g.linear(g.concat(token, g.hidden()), "nextn.pre_projection.weight");
+  for (int64_t i = 0; i < n_layers(); ++i) {
+    const Gemma4Layer& layer = p_.layers[static_cast<size_t>(i)];
+    const sdk::AttentionOptions a = attention_options(layer);
+    const sdk::Block b = g.layer(i, x);
+    const sdk::Value q = rotated_query(b, b.linear(b.rms_norm(x, "attn_norm.weight", p_.eps), "attn_q.weight"), layer);
+    const sdk::Value h = b.linear(b.attention(b.store_of_target(role(layer), a), q, a), "attn_output.weight");
+    x = b.mul_weight(behind_attention(b, x, h, layer), "layer_output_scale.weight");
+  }
+  x = g.rms_norm(g.select_output_rows(x), "output_norm.weight", p_.eps);
+  g.tap(x, "hidden." + std::to_string(n_layers()));
+  g.tap(g.linear(x, "nextn.post_projection.weight"), sdk::kDraftHidden);
+  g.logits(g.linear(x, "token_embd.weight"));
 }
 
 }  // namespace tenon::gemma

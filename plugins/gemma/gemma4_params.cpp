@@ -130,7 +130,11 @@ void read_layers(const sdk::Metadata& meta, const sdk::Keys& key, Gemma4Params& 
   for (size_t i = 0; i < sliding.size(); ++i)
     p.layers.push_back(
         {.sliding = sliding[i], .kv_heads = heads[i], .head_dim = sliding[i] ? dims.local : dims.global});
-  share_keys(key, p.layers);
+  if (p.target_width) {
+    for (Gemma4Layer& layer : p.layers) layer.source = 0;  // keys and values are the model's
+  } else {
+    share_keys(key, p.layers);
+  }
   const auto widths = ffn_widths(meta, key, p.layers);
   const bool key_is_value = global_key_is_value(meta, key, p.layers);
   for (size_t i = 0; i < p.layers.size(); ++i) {
@@ -213,17 +217,21 @@ Gemma4Params read_gemma4(const sdk::Metadata& meta, const std::string& id) {
   p.window = key.integer({1, int64_t{1} << 30}, "attention.sliding_window", "sliding_window");
   p.eps = key.positive("attention.layer_norm_rms_epsilon", "rms_norm_eps");
   // Old GGUF files leave out the cap of every release; a config without one means none.
-  p.final_softcap =
-      key.value_or<float>(meta.is_gguf() ? 30.0f : 0.0f, "final_logit_softcapping", "final_logit_softcapping");
+  const bool is_assistant = id == kAssistant;
+  p.final_softcap = key.value_or<float>(meta.is_gguf() && !is_assistant ? 30.0f : 0.0f, "final_logit_softcapping",
+                                        "final_logit_softcapping");
   if (p.final_softcap < 0)
     refuse(TENON_CORRUPT, key.name("final_logit_softcapping"), "a number of 0 or more",
            sdk::text("%g", p.final_softcap));
   p.vocab = meta.is_gguf() ? table_rows(meta, "token_embd.weight", id) : key.integer(sdk::kAnyCount, "vocab_size");
   p.layer_embedding =
       key.integer_or(0, {0, 1 << 16}, "embedding_length_per_layer_input", "hidden_size_per_layer_input");
+  if (is_assistant) p.target_width = key.integer(sdk::kAnyCount, "embedding_length_out", "backbone_hidden_size");
   read_layers(meta, key, p);
   read_ropes(meta, key, p);
   p.experts = read_experts(meta, key, p.width);
+  if (is_assistant && (p.layer_embedding || p.experts.route.n_expert))
+    refuse(TENON_UNSUPPORTED, key.name("block_count"), "dense layers without embeddings of their own", "others");
   p.never = suppressed(meta, p.vocab);
   return p;
 }

@@ -23,29 +23,42 @@ void Gemma4::declare(sdk::Weights& w) const {
     w.replicated("per_layer_model_proj.weight", {n_layers() * own, p_.width});
     w.norm("per_layer_proj_norm.weight", own);
   }
-  for (int64_t i = 0; i < n_layers(); ++i) {
-    const Gemma4Layer& layer = p_.layers[static_cast<size_t>(i)];
-    const sdk::WeightScope b = w.block(i);
-    b.norm("attn_norm.weight", p_.width);
-    declare_attention(b, layer);
-    b.norm("post_attention_norm.weight", p_.width);
-    b.norm("ffn_norm.weight", p_.width);
-    sdk::declare_feed_forward(b, feed_forward(layer));
-    b.norm("post_ffw_norm.weight", p_.width);
-    if (has_experts()) {
-      sdk::declare_mixture_of_experts(b, p_.experts);
-      b.norm("ffn_gate_inp.scale", p_.width);
-      b.replicated("ffn_down_exps.scale", {1, p_.experts.route.n_expert}).keep_float();
-      for (const char* name : {"post_ffw_norm_1.weight", "pre_ffw_norm_2.weight", "post_ffw_norm_2.weight"})
-        b.norm(name, p_.width);
-    }
-    if (p_.layer_embedding) {
-      b.replicated("inp_gate.weight", {p_.layer_embedding, p_.width});
-      b.replicated("proj.weight", {p_.width, p_.layer_embedding});
-      b.norm("post_norm.weight", p_.width);
-    }
-    b.replicated("layer_output_scale.weight", {1, 1}).keep_float();
+  for (int64_t i = 0; i < n_layers(); ++i) declare_layer(w.block(i), p_.layers[static_cast<size_t>(i)]);
+}
+
+void Gemma4::declare_layer(const sdk::WeightScope& b, const Gemma4Layer& layer) const {
+  b.norm("attn_norm.weight", p_.width);
+  declare_attention(b, layer);
+  b.norm("post_attention_norm.weight", p_.width);
+  b.norm("ffn_norm.weight", p_.width);
+  sdk::declare_feed_forward(b, feed_forward(layer));
+  b.norm("post_ffw_norm.weight", p_.width);
+  if (has_experts()) {
+    sdk::declare_mixture_of_experts(b, p_.experts);
+    b.norm("ffn_gate_inp.scale", p_.width);
+    b.replicated("ffn_down_exps.scale", {1, p_.experts.route.n_expert}).keep_float();
+    for (const char* name : {"post_ffw_norm_1.weight", "pre_ffw_norm_2.weight", "post_ffw_norm_2.weight"})
+      b.norm(name, p_.width);
   }
+  if (p_.layer_embedding) {
+    b.replicated("inp_gate.weight", {p_.layer_embedding, p_.width});
+    b.replicated("proj.weight", {p_.width, p_.layer_embedding});
+    b.norm("post_norm.weight", p_.width);
+  }
+  b.replicated("layer_output_scale.weight", {1, 1}).keep_float();
+}
+
+void Gemma4Assistant::declare(sdk::Weights& w) const {
+  Gemma4::declare(w);
+  w.replicated("nextn.pre_projection.weight", {p_.width, 2 * p_.target_width}).note("embedding and hidden row joined");
+  w.replicated("nextn.post_projection.weight", {p_.target_width, p_.width});
+}
+
+bool Gemma4Assistant::names(sdk::NameRules& r) const {
+  if (r.scheme() == "hf")
+    for (const char* name : {"pre_projection.weight", "post_projection.weight"})
+      r.rule(std::string("nextn.") + name, name);
+  return Gemma4::names(r);
 }
 
 bool Gemma4::names(sdk::NameRules& r) const {

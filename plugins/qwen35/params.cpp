@@ -145,6 +145,16 @@ sdk::MixtureOfExperts read_experts(const sdk::Keys& key, int64_t width) {
   return out;
 }
 
+// A file may announce draft blocks and leave them to another, which then holds them alone.
+void read_parts(const sdk::Metadata& meta, int64_t n_trunk, Params& p) {
+  const std::string draft = sdk::Weights::block_prefix(n_trunk) + "nextn.eh_proj.weight";
+  p.has_draft = p.n_draft > 0 && meta.tensor(meta.is_gguf() ? draft : "mtp.fc.weight").has_value();
+  bool has_first = meta.tensor(sdk::Weights::block_prefix(0) + "attn_norm.weight").has_value();
+  for (const char* root : {"model.", "model.language_model."})
+    has_first = has_first || meta.tensor(std::string(root) + "layers.0.input_layernorm.weight").has_value();
+  p.has_trunk = has_first || !p.has_draft;
+}
+
 }  // namespace
 
 Params read_params(const sdk::Metadata& meta, const std::string& id) {
@@ -165,15 +175,19 @@ Params read_params(const sdk::Metadata& meta, const std::string& id) {
     p.ffn_width = key.integer(sdk::kAnyCount, "feed_forward_length", "intermediate_size");
   }
   p.eps = key.positive("attention.layer_norm_rms_epsilon", "rms_norm_eps");
+  read_parts(meta, n_trunk, p);
   if (meta.is_gguf()) {
     const auto table = meta.tensor("token_embd.weight");
-    if (!table) throw sdk::Error(TENON_CORRUPT, "tensor token_embd.weight: missing, but " + id + " expects it");
-    p.vocab = table->rows();
+    if (!table && p.has_trunk)
+      throw sdk::Error(TENON_CORRUPT, "tensor token_embd.weight: missing, but " + id + " expects it");
+    p.vocab = table ? table->rows() : 0;
     for (int32_t token : meta.unused_tokens())
       if (token < p.vocab) p.never.push_back(token);
   } else {
     p.vocab = key.integer(sdk::kAnyCount, "vocab_size");
   }
+  p.file_head_rows = sdk::head_rows(meta, p.vocab);
+  p.head_rows = sdk::head_rows(meta, p.vocab, n_trunk);
   p.recurrent = recurrent_layers(key, n_listed, n_trunk);
   read_attention(key, n_listed, p);
   read_rope(key, p);

@@ -14,7 +14,10 @@ namespace tenon::qwen35 {
 struct Params {
   std::string id;
   int64_t width = 0, vocab = 0, context = 0, ffn_width = 0;
-  int64_t n_draft = 0;  // prediction blocks behind the trunk
+  int64_t n_draft = 0;                        // prediction blocks behind the trunk, in this file or another
+  int64_t head_rows = 0, file_head_rows = 0;  // of the draft's head; of the file's own
+  bool has_trunk = true;                      // a split export has the trunk and its drafts in two files
+  bool has_draft = false;
   float eps = 0;
   std::vector<bool> recurrent;  // one a trunk layer: true = Gated DeltaNet
   sdk::AttentionOptions attention;
@@ -35,16 +38,21 @@ class Qwen35 : public sdk::Architecture {
   sdk::Limits limits() const override;
   void declare(sdk::Weights&) const override;
   bool names(sdk::NameRules&) const override;
+  std::vector<std::string> entries() const override;
   void build(const sdk::Graph&, std::string_view entry) const override;
   bool written(std::string_view scheme, sdk::Written&) const override;
 
  private:
+  int64_t n_layers() const { return static_cast<int64_t>(p_.recurrent.size()); }
   sdk::GroupedAttention attention() const;
   sdk::GatedDeltaNet delta_net() const;
   sdk::FeedForward feed_forward() const;
-  void expert_names(sdk::NameRules&, const std::string& root) const;
+  sdk::NextN next_n() const;
+  void declare_layer(const sdk::WeightScope&, bool recurrent) const;
+  sdk::Value layer(const sdk::Block&, sdk::Value x, bool recurrent) const;
+  void build_draft(const sdk::Graph&) const;
+  void layer_names(sdk::NameRules&, const std::string& canonical, const std::string& hf, bool fused) const;
   Params p_;
-  bool holds_drafts_ = false;  // a split export may announce draft blocks and leave them to another file
 };
 
 }  // namespace tenon::qwen35

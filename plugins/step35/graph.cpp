@@ -5,23 +5,22 @@
 
 namespace tenon::step35 {
 
-Step35::Step35(const sdk::Metadata& meta, const std::string& id) : p_(read_params(meta, id)) {
-  const std::string first = std::to_string(n_layers());
-  const std::string here =
-      meta.is_gguf() ? "blk." + first + ".nextn.eh_proj.weight" : "model.layers." + first + ".eh_proj.weight";
-  holds_drafts_ = p_.n_draft > 0 && meta.tensor(here).has_value();
-  if (meta.is_gguf() && holds_drafts_ && !meta.tensor("blk.0.attn_norm.weight"))
-    throw sdk::Error(TENON_UNSUPPORTED,
-                     "tensor blk.0.attn_norm.weight: missing; the file holds draft blocks alone, which do not "
-                     "run without the file of the trunk");
-}
+Step35::Step35(const sdk::Metadata& meta, const std::string& id) : p_(read_params(meta, id)) {}
 
 sdk::Limits Step35::limits() const {
   return {.n_layers = n_layers(),
           .width = p_.width,
           .vocab = p_.vocab,
           .context = p_.context,
-          .n_draft_unused = holds_drafts_ ? p_.n_draft : 0};
+          .n_draft_unused = p_.has_drafts ? p_.n_draft - n_drafts() : 0,
+          .n_draft_absent = p_.has_drafts ? 0 : p_.n_draft};
+}
+
+std::vector<std::string> Step35::entries() const {
+  std::vector<std::string> out;
+  if (p_.has_trunk) out.push_back("main");
+  for (int64_t i = 0; i < n_drafts(); ++i) out.push_back("draft." + std::to_string(i));
+  return out;
 }
 
 sdk::AttentionOptions Step35::attention_options(const LayerParams& layer) const {
@@ -54,16 +53,31 @@ sdk::Value Step35::attention(const sdk::Block& b, sdk::Value u, const LayerParam
   return b.linear(out, "attn_output.weight");
 }
 
-void Step35::build(const sdk::Graph& g, std::string_view) const {
-  sdk::Value x = g.embed("token_embd.weight");
-  for (int64_t i = 0; i < n_layers(); ++i) {
-    const LayerParams& layer = p_.layers[static_cast<size_t>(i)];
-    const sdk::Block b = g.layer(i, x);
-    x = b.add(x, attention(b, b.rms_norm(x, "attn_norm.weight", p_.eps), layer));
-    const sdk::Value h = b.rms_norm(x, "ffn_norm.weight", p_.eps);
-    x = b.add(x, layer.has_experts ? sdk::mixture_of_experts(b, h, experts(layer))
-                                   : sdk::feed_forward(b, h, feed_forward(layer)));
+sdk::Value Step35::layer(const sdk::Block& b, sdk::Value x, const LayerParams& layer) const {
+  x = b.add(x, attention(b, b.rms_norm(x, "attn_norm.weight", p_.eps), layer));
+  const sdk::Value h = b.rms_norm(x, "ffn_norm.weight", p_.eps);
+  return b.add(x, layer.has_experts ? sdk::mixture_of_experts(b, h, experts(layer))
+                                    : sdk::feed_forward(b, h, feed_forward(layer)));
+}
+
+sdk::NextN Step35::next_n(int64_t draft) const {
+  return {.block = n_layers() + draft,
+          .width = p_.width,
+          .vocab = p_.vocab,
+          .head_rows = p_.head_rows[static_cast<size_t>(draft)],
+          .eps = p_.eps,
+          .passes_normed = false};
+}
+
+void Step35::build(const sdk::Graph& g, std::string_view entry) const {
+  for (int64_t i = 0; i < n_drafts(); ++i) {
+    if (entry != "draft." + std::to_string(i)) continue;
+    const auto [b, x] = sdk::begin_next_n(g, next_n(i));
+    return sdk::finish_next_n(g, next_n(i), layer(b, x, p_.drafts[static_cast<size_t>(i)]));
   }
+  sdk::Value x = g.embed("token_embd.weight");
+  for (int64_t i = 0; i < n_layers(); ++i) x = layer(g.layer(i, x), x, p_.layers[static_cast<size_t>(i)]);
+  g.tap(x, sdk::kDraftHidden);  // drafts read the rows before the last norm
   sdk::finish(g, x, n_layers(), p_.eps);
 }
 

@@ -1,4 +1,6 @@
 // layers.cpp: what differs from layer to layer. Lists may go on for the draft blocks behind the trunk.
+#include <algorithm>
+#include <span>
 #include <sstream>
 
 #include "step35.hpp"
@@ -10,20 +12,20 @@ namespace {
 constexpr float kNoLimit = 1e-6f;
 constexpr int64_t kMaxDrafts = 16;
 
-// One value a trunk layer: a single one is repeated, a list has one for each layer, and may go on for draft blocks even
-// where the file has none.
+// One value a layer of the trunk, and one a draft block as far as there are any: a single one is repeated, a list has
+// one for each layer, and may go on for draft blocks even where the file has none.
 template <typename T>
 std::vector<T> list(const sdk::Found& found, int64_t n_trunk, int64_t n_blocks) {
   std::vector<T> out;
   if (found.value.type == TENON_VALUE_ARRAY) {
     out = found.as<std::vector<T>>();
   } else {
-    out.assign(static_cast<size_t>(n_trunk), found.as<T>());
+    out.assign(static_cast<size_t>(n_blocks), found.as<T>());
   }
   const auto size = static_cast<int64_t>(out.size());
   if (size < n_trunk || size > n_trunk + kMaxDrafts)
     refuse(TENON_CORRUPT, found.key, std::to_string(n_blocks) + " entries (one a block)", std::to_string(size));
-  out.resize(static_cast<size_t>(n_trunk));
+  out.resize(static_cast<size_t>(std::min(size, n_blocks)));
   return out;
 }
 
@@ -31,7 +33,7 @@ std::vector<bool> sliding_layers(const sdk::Keys& key, int64_t n_trunk, int64_t 
   const auto found = key.find("attention.sliding_window_pattern", "layer_types");
   if (!found) {
     std::vector<bool> out;
-    for (int64_t i = 0; i < n_trunk; ++i) out.push_back(i % 4 != 0);
+    for (int64_t i = 0; i < n_blocks; ++i) out.push_back(i % 4 != 0);
     return out;
   }
   if (found->value.element != TENON_VALUE_STRING) return list<bool>(*found, n_trunk, n_blocks);
@@ -45,12 +47,12 @@ std::vector<bool> sliding_layers(const sdk::Keys& key, int64_t n_trunk, int64_t 
 }
 
 // Heads of a layer. A config has one number for global layers and another for local ones.
-void read_heads(const sdk::Keys& key, int64_t n_blocks, std::vector<LayerParams>& layers) {
-  const auto n_trunk = static_cast<int64_t>(layers.size());
+void read_heads(const sdk::Keys& key, int64_t n_trunk, int64_t n_blocks, std::vector<LayerParams>& layers) {
   const auto read = [&](const char* gguf, const char* hf, const char* alias, const char* local, auto member) {
     const auto found = key.find(gguf, hf, alias);
     if (!found) refuse(TENON_CORRUPT, key.name(gguf, hf), "a value (" + key.prefix() + " needs it)", "no such key");
     const auto values = list<int64_t>(*found, n_trunk, n_blocks);
+    layers.resize(std::min(layers.size(), values.size()));
     for (size_t i = 0; i < layers.size(); ++i) {
       int64_t value = values[i];
       if (layers[i].sliding && !key.metadata().is_gguf())
@@ -72,12 +74,13 @@ void read_heads(const sdk::Keys& key, int64_t n_blocks, std::vector<LayerParams>
           std::to_string(layers[i].kv_heads));
 }
 
-void read_limits(const sdk::Keys& key, int64_t n_blocks, std::vector<LayerParams>& layers) {
+// A draft block that the lists do not reach has none.
+void read_limits(const sdk::Keys& key, int64_t n_trunk, int64_t n_blocks, std::vector<LayerParams>& layers) {
   const auto read = [&](const char* gguf, const char* hf, auto member) {
     const auto found = key.find(gguf, hf);
     if (!found) return;
-    const auto values = list<float>(*found, static_cast<int64_t>(layers.size()), n_blocks);
-    for (size_t i = 0; i < layers.size(); ++i) {
+    const auto values = list<float>(*found, n_trunk, n_blocks);
+    for (size_t i = 0; i < std::min(layers.size(), values.size()); ++i) {
       if (values[i] < 0)
         refuse(TENON_CORRUPT, found->key, "0 or more in layer " + std::to_string(i), sdk::text("%g", values[i]));
       layers[i].*member = values[i] > kNoLimit ? values[i] : 0.0f;
@@ -88,7 +91,7 @@ void read_limits(const sdk::Keys& key, int64_t n_blocks, std::vector<LayerParams
 }
 
 // GGUF: all but the first. A config lists them in a string, "3,4,5".
-void read_experts(const sdk::Keys& key, std::vector<LayerParams>& layers) {
+void read_experts(const sdk::Keys& key, std::span<LayerParams> layers) {
   const auto n = static_cast<int64_t>(layers.size());
   if (const int64_t every = key.integer_or(1, {0, 512}, "moe_every_n_layers", "moe_every_n_layer"); every > 1)
     refuse(TENON_UNSUPPORTED, key.name("moe_every_n_layers", "moe_every_n_layer"), "1", std::to_string(every));
@@ -113,12 +116,13 @@ void read_experts(const sdk::Keys& key, std::vector<LayerParams>& layers) {
 }  // namespace
 
 std::vector<LayerParams> read_layers(const sdk::Keys& key, int64_t n_trunk, int64_t n_blocks) {
-  std::vector<LayerParams> layers(static_cast<size_t>(n_trunk));
   const auto sliding = sliding_layers(key, n_trunk, n_blocks);
+  std::vector<LayerParams> layers(sliding.size());
   for (size_t i = 0; i < layers.size(); ++i) layers[i].sliding = sliding[i];
-  read_heads(key, n_blocks, layers);
-  read_limits(key, n_blocks, layers);
-  read_experts(key, layers);
+  read_heads(key, n_trunk, n_blocks, layers);
+  read_limits(key, n_trunk, n_blocks, layers);
+  // Draft blocks are dense.
+  read_experts(key, std::span(layers).first(static_cast<size_t>(n_trunk)));
   return layers;
 }
 

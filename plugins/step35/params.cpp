@@ -103,11 +103,24 @@ sdk::MixtureOfExperts read_experts(const sdk::Keys& key, int64_t width) {
   return out;
 }
 
-int64_t vocabulary(const sdk::Metadata& meta, const sdk::Keys& key) {
+// A file may announce draft blocks and leave them to another, which then holds them alone.
+void read_parts(const sdk::Metadata& meta, int64_t n_trunk, Params& p) {
+  const auto has = [&](const std::string& gguf, int64_t layer, const std::string& hf) {
+    if (meta.is_gguf()) return meta.tensor(sdk::Weights::block_prefix(layer) + gguf).has_value();
+    const std::string name = sdk::text("layers.%d.", static_cast<int>(layer)) + hf;
+    return meta.tensor("model." + name) || meta.tensor("model.language_model." + name);
+  };
+  p.has_drafts = p.n_draft > 0 && has("nextn.eh_proj.weight", n_trunk, "eh_proj.weight");
+  p.has_trunk = !p.has_drafts || has("attn_norm.weight", 0, "input_layernorm.weight");
+}
+
+// 0 = a file of drafts alone does not say.
+int64_t vocabulary(const sdk::Metadata& meta, const sdk::Keys& key, bool has_trunk) {
   if (!meta.is_gguf()) return key.integer(sdk::kAnyCount, "vocab_size");
   const auto table = meta.tensor("token_embd.weight");
-  if (!table) throw sdk::Error(TENON_CORRUPT, "tensor token_embd.weight: missing, but " + key.prefix() + " expects it");
-  return table->rows();
+  if (!table && has_trunk)
+    throw sdk::Error(TENON_CORRUPT, "tensor token_embd.weight: missing, but " + key.prefix() + " expects it");
+  return table ? table->rows() : 0;
 }
 
 }  // namespace
@@ -128,7 +141,8 @@ Params read_params(const sdk::Metadata& meta, const std::string& id) {
   p.ffn_width = key.integer(sdk::kAnyCount, "feed_forward_length", "intermediate_size");
   p.window = key.integer({1, int64_t{1} << 30}, "attention.sliding_window", "sliding_window");
   p.eps = key.positive("attention.layer_norm_rms_epsilon", "rms_norm_eps");
-  p.vocab = vocabulary(meta, key);
+  read_parts(meta, n_trunk, p);
+  p.vocab = vocabulary(meta, key, p.has_trunk);
   p.head_dim = key.integer({2, 1024}, "attention.key_length", "head_dim");
   if (meta.is_gguf())
     if (const int64_t value_dim = key.integer_or(p.head_dim, {2, 1024}, "attention.value_length");
@@ -136,6 +150,14 @@ Params read_params(const sdk::Metadata& meta, const std::string& id) {
       refuse(TENON_UNSUPPORTED, key.name("attention.value_length"),
              std::to_string(p.head_dim) + " (attention.key_length)", std::to_string(value_dim));
   p.layers = read_layers(key, n_trunk, n_trunk + p.n_draft);
+  p.drafts.assign(p.layers.begin() + n_trunk, p.layers.end());
+  p.layers.resize(static_cast<size_t>(n_trunk));
+  if (!p.has_trunk && p.drafts.empty())
+    refuse(TENON_CORRUPT, key.name("attention.head_count", "layer_types"), "entries for draft blocks as well",
+           std::to_string(n_trunk) + ", those of the trunk");
+  for (size_t i = 0; i < p.drafts.size(); ++i)
+    p.head_rows.push_back(sdk::head_rows(meta, p.vocab, n_trunk + static_cast<int64_t>(i)));
+  p.file_head_rows = sdk::head_rows(meta, p.vocab);
   read_ropes(key, p);
   if (std::any_of(p.layers.begin(), p.layers.end(), [](const LayerParams& layer) { return layer.has_experts; }))
     p.experts = read_experts(key, p.width);

@@ -60,13 +60,18 @@ FakeBuilder::FakeBuilder(const tenon_meta* meta) : meta_(meta) {
   };
   table_.weight = [](void* self, const tenon_weight_decl* decl) noexcept -> int32_t {
     FakeBuilder& b = of(self);
+    const bool theirs = decl->target.size > 0;
+    const std::string name = (theirs ? "target:" : "") + std::string(view(theirs ? decl->target : decl->name));
     for (size_t i = 0; i < b.weights.size(); ++i)
-      if (b.weights[i].name == view(decl->name)) return static_cast<int32_t>(i);
-    b.weights.push_back({*decl,
-                         std::string(view(decl->name)),
-                         std::string(view(decl->tied_to)),
-                         {decl->segment, decl->segment + decl->n_segment},
-                         {}});
+      if (b.weights[i].name == name) return static_cast<int32_t>(i);
+    tenon_weight_decl known = *decl;
+    if (theirs) {
+      const auto dims = b.target_weights.find(std::string(view(decl->target)));
+      if (dims == b.target_weights.end()) return -refuse(name + " does not exist");
+      known.rows = dims->second.first, known.cols = dims->second.second;
+    }
+    b.weights.push_back(
+        {known, name, std::string(view(decl->tied_to)), {decl->segment, decl->segment + decl->n_segment}, {}});
     return static_cast<int32_t>(b.weights.size() - 1);
   };
   table_.has_weight = [](void* self, tenon_str name) noexcept -> int32_t {
@@ -85,7 +90,13 @@ FakeBuilder::FakeBuilder(const tenon_meta* meta) : meta_(meta) {
     of(self).stores.push_back(*decl);
     return static_cast<int32_t>(of(self).stores.size() - 1);
   };
-  table_.input = [](void* self, uint32_t) noexcept -> int32_t { return of(self).add_value(1); };
+  table_.input = [](void* self, uint32_t what) noexcept -> int32_t {
+    return of(self).add_value(what == TENON_INPUT_HIDDEN ? of(self).hidden_width : 1);
+  };
+  table_.id_map = [](void* self, tenon_str name) noexcept -> tenon_status {
+    of(self).id_map = view(name);
+    return TENON_OK;
+  };
   table_.view = [](void* self, int32_t value, int64_t col0, int64_t cols, int64_t groups,
                    int64_t step) noexcept -> int32_t {
     FakeBuilder& b = of(self);
@@ -232,6 +243,9 @@ bool FakeBuilder::infer(Recorded& node, uint32_t n_out) {
       break;
     case TENON_OP_SCALE:
       good = counts(1, 0, 0), out = {in[0]};
+      break;
+    case TENON_OP_CONCAT:
+      good = counts(2, 0, 0), out = {in[0] + (in.size() > 1 ? in[1] : 0)};
       break;
     case TENON_OP_SELECT_ROWS:
       good = counts(1, 0, 0), out = {in[0]};

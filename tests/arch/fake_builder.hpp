@@ -4,6 +4,7 @@
 #include <cstring>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fake_host.hpp"
@@ -51,6 +52,10 @@ class FakeBuilder {
   int32_t logits_value = -1;
   float softcap = -1;
   std::vector<int32_t> never;
+  std::string id_map;
+  // Of the model that a draft is for: rows and columns of weights, width of hidden rows.
+  std::map<std::string, std::pair<int64_t, int64_t>> target_weights;
+  int64_t hidden_width = 0;
   int refuse_op_at = -1;  // op() fails when so many nodes were added
 
   // "embed norm linear×3 …" of one layer.

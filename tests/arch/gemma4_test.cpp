@@ -127,6 +127,55 @@ TEST_F(Gemma4, EveryLayerEndsWithItsScalar) {
 
 TEST_F(Gemma4, ReadsAHuggingFaceFolderToTheSameGraph) { expect_same_graph_from_hugging_face(); }
 
+TEST_F(Gemma4, AssistantsFindStoresByKindAndTheNormedRows) {
+  const FakeBuilder g = build();
+  const std::vector<std::string> expected = {"local", "local", "global", "local", "local", "global"};
+  ASSERT_EQ(g.stores.size(), expected.size());
+  for (size_t i = 0; i < expected.size(); ++i)
+    EXPECT_EQ(std::string(g.stores[i].role.data, g.stores[i].role.size), expected[i]) << i;
+  EXPECT_EQ(g.taps.at("draft.hidden"), g.taps.at("hidden.6"));
+}
+
+// An assistant's folder, made of a model's: its text model has the same type, but no keys.
+TEST_F(Gemma4, AnAssistantAsksTheModelsKeysInEveryLayer) {
+  meta = tenon_meta::load("gemma4.hf.txt");
+  meta.set_string("model_type", "gemma4_assistant");
+  meta.set("backbone_hidden_size", 512), meta.set("text_config.num_kv_shared_layers", 6);
+  meta.values.erase("text_config.final_logit_softcapping");
+  std::erase_if(meta.tensors, [](const auto& tensor) {
+    return contains(tensor.first, "k_proj") || contains(tensor.first, "v_proj") || contains(tensor.first, "k_norm");
+  });
+  meta.tensors["pre_projection.weight"] = {1024, 256}, meta.tensors["post_projection.weight"] = {256, 512};
+  const tenon_architecture* assistant = architecture(tenon_plugin_entry(), "gemma4-assistant");
+  uint32_t score = 0, of_gemma4 = 0;
+  ASSERT_EQ(assistant->score(assistant->self, &meta, &score), TENON_OK);
+  ASSERT_EQ(gemma4()->score(gemma4()->self, &meta, &of_gemma4), TENON_OK);
+  EXPECT_GT(score, of_gemma4);
+
+  Configured model(assistant, meta);
+  ASSERT_EQ(model.status, TENON_OK) << model.message;
+  tenon_limits limits = {};
+  ASSERT_EQ(assistant->limits(model.model, &limits), TENON_OK);
+  EXPECT_EQ(limits.width, 512);
+  EXPECT_EQ(std::string(limits.drafts_for.data, limits.drafts_for.size), "gemma4");
+  ASSERT_EQ(limits.n_entry, 1u);
+  EXPECT_EQ(std::string(limits.entries[0].data, limits.entries[0].size), "draft.0");
+
+  FakeBuilder g(&meta);
+  g.hidden_width = 512;
+  g.target_weights = {{"token_embd.weight", {1024, 512}}};
+  ASSERT_EQ(assistant->build(model.model, {"draft.0", 7}, g.table()), TENON_OK) << take_message();
+  EXPECT_EQ(g.ops(-1), "embed concat linear");
+  EXPECT_EQ(g.nodes.at(0).as<tenon_embed_attr>().scale, std::sqrt(512.0f));
+  for (int i = 0; i < 5; ++i)
+    EXPECT_EQ(g.ops(i), "norm linear norm rope attention linear norm add norm linear2 glu linear norm add mul") << i;
+  for (const tenon_store_decl& store : g.stores)
+    EXPECT_EQ(std::string(store.target.data, store.target.size), store.window ? "local" : "global");
+  EXPECT_EQ(g.softcap, 0.0f);
+  EXPECT_EQ(g.producer(g.taps.at("draft.hidden"))->weights.at(0), "nextn.post_projection.weight");
+  EXPECT_EQ(g.producer(g.logits_value)->weights.at(0), "token_embd.weight");
+}
+
 TEST_F(Gemma4, HuggingFaceRotationIsProportional) {
   meta = tenon_meta::load("gemma4.hf.txt");
   const FakeBuilder g = build();

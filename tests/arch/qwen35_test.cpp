@@ -22,14 +22,32 @@ class Qwen35 : public ::testing::Test {
  protected:
   tenon_meta meta = tenon_meta::load("qwen35.gguf.txt");
 
-  FakeBuilder build() {
+  FakeBuilder build(const std::string& entry = "main") {
     Configured model(qwen35(), meta);
     EXPECT_EQ(model.status, TENON_OK) << model.message;
     FakeBuilder builder(&meta);
+    builder.hidden_width = 256;
+    builder.target_weights = {
+        {"token_embd.weight", {1024, 256}}, {"output.weight", {1024, 256}}, {"output_norm.weight", {1, 256}}};
     if (model.status == TENON_OK) {
-      EXPECT_EQ(qwen35()->build(model.model, {"main", 4}, builder.table()), TENON_OK) << take_message();
+      EXPECT_EQ(qwen35()->build(model.model, {entry.data(), entry.size()}, builder.table()), TENON_OK)
+          << take_message();
     }
     return builder;
+  }
+  std::vector<std::string> entries() {
+    Configured model(qwen35(), meta);
+    EXPECT_EQ(model.status, TENON_OK) << model.message;
+    tenon_limits out = {};
+    std::vector<std::string> names;
+    if (model.status == TENON_OK && qwen35()->limits(model.model, &out) == TENON_OK)
+      for (uint32_t i = 0; i < out.n_entry; ++i) names.push_back(text_of(out.entries[i]));
+    return names;
+  }
+  void drop_blocks(bool drafts) {
+    std::erase_if(meta.tensors, [&](const auto& entry) {
+      return entry.first.substr(0, 4) == "blk." && (entry.first.substr(0, 6) == "blk.8.") == drafts;
+    });
   }
   std::string refusal() {
     Configured model(qwen35(), meta);
@@ -67,28 +85,66 @@ TEST_F(Qwen35, BuildsDeltaNetAndAttentionLayersInOrder) {
   EXPECT_EQ(g.nodes.at(0).as<tenon_embed_attr>().scale, 1.0f);
 }
 
-TEST_F(Qwen35, LeavesDraftBlocksAloneAndCountsThem) {
+TEST_F(Qwen35, MainUsesNothingOfTheDraftBlock) {
   const FakeBuilder g = build();
   for (const auto& weight : g.weights) EXPECT_FALSE(contains(weight.name, "blk.8.")) << weight.name;
+  EXPECT_EQ(g.taps.at("draft.hidden"), g.taps.at("hidden.8"));  // the rows behind the last norm
   EXPECT_EQ(limits().n_layer, 8u);
-  EXPECT_EQ(limits().n_draft_unused, 1u);
-
-  Configured model(qwen35(), meta);
-  const tenon_name_rule* rules = nullptr;
-  uint32_t n = 0;
-  ASSERT_EQ(qwen35()->names(model.model, {"gguf", 4}, &rules, &n), TENON_OK);
-  size_t unused = 0, of_block = 0;
-  for (uint32_t i = 0; i < n; ++i)
-    unused += rules[i].transform == TENON_TRANSFORM_UNUSED && meta.tensors.count(text_of(rules[i].source)) == 1;
-  for (const auto& [name, dims] : meta.tensors) of_block += name.substr(0, 6) == "blk.8.";
-  EXPECT_EQ(unused, of_block);
-  EXPECT_GT(unused, 10u);
+  EXPECT_EQ(limits().n_draft_unused, 0u);
+  EXPECT_EQ(limits().n_draft_absent, 0u);
+  EXPECT_EQ(entries(), (std::vector<std::string>{"main", "draft.0"}));
 }
 
-TEST_F(Qwen35, AcceptsATrunkWhoseDraftBlocksAreElsewhere) {
-  for (auto it = meta.tensors.begin(); it != meta.tensors.end();)
-    it = it->first.substr(0, 6) == "blk.8." ? meta.tensors.erase(it) : std::next(it);
-  EXPECT_EQ(limits().n_draft_unused, 0u);
+TEST_F(Qwen35, TheDraftJoinsATokenAndAHiddenRowAndIsOneAttentionLayer) {
+  const FakeBuilder g = build("draft.0");
+  EXPECT_EQ(g.ops(-1), "embed norm norm concat linear");
+  EXPECT_EQ(g.ops(0), std::string("norm linear3 norm norm rope rope kv_write attention gate linear") + kFfn +
+                          " select norm linear");
+  EXPECT_EQ(g.nodes.at(0).weights, (std::vector<std::string>{"target:token_embd.weight"}));
+  const Recorded* joined = g.producer(g.user("blk.8.nextn.eh_proj.weight")->in[0]);
+  EXPECT_EQ(g.producer(joined->in[0])->weights, (std::vector<std::string>{"blk.8.nextn.enorm.weight"}));  // token first
+  EXPECT_EQ(g.producer(joined->in[1])->weights, (std::vector<std::string>{"blk.8.nextn.hnorm.weight"}));
+  EXPECT_EQ(g.user("blk.8.nextn.hnorm.weight")->in[0] < 0, false);
+  EXPECT_EQ(g.producer(g.user("blk.8.nextn.hnorm.weight")->in[0]), nullptr);  // an input
+  const Recorded* head = g.producer(g.logits_value);
+  EXPECT_EQ(head->weights, (std::vector<std::string>{"target:output.weight"}));
+  EXPECT_EQ(g.taps.at("draft.hidden"), head->in[0]);
+  EXPECT_EQ(g.user("blk.8.nextn.shared_head_norm.weight")->out[0], head->in[0]);
+  EXPECT_EQ(g.id_map, "");
+}
+
+TEST_F(Qwen35, ADraftsOwnHeadComesFirstThenItsFilesThenTheModels) {
+  drop_blocks(false);
+  meta.tensors["output.weight"] = {256, 1024};
+  EXPECT_EQ(build("draft.0").producer(build("draft.0").logits_value)->weights.at(0), "output.weight");
+  meta.tensors["blk.8.nextn.shared_head_head.weight"] = {256, 100};
+  meta.tensors["output.weight"] = {256, 100};
+  meta.tensors["d2t"] = {100};
+  const FakeBuilder g = build("draft.0");
+  EXPECT_EQ(g.producer(g.logits_value)->weights.at(0), "blk.8.nextn.shared_head_head.weight");
+  EXPECT_EQ(g.values[size_t(g.logits_value)].cols, 100);
+  EXPECT_EQ(g.id_map, "d2t");
+  meta.tensors.erase("blk.8.nextn.shared_head_norm.weight");
+  EXPECT_NE(build("draft.0").user("output_norm.weight"), nullptr);
+}
+
+TEST_F(Qwen35, ASplitExportHasTheTrunkAndTheDraftInFilesOfTheirOwn) {
+  const tenon_meta whole = meta;
+  drop_blocks(true);
+  EXPECT_EQ(limits().n_draft_absent, 1u);
+  EXPECT_EQ(entries(), (std::vector<std::string>{"main"}));
+  meta = whole;
+  drop_blocks(false);
+  EXPECT_EQ(limits().n_draft_absent, 0u);
+  EXPECT_EQ(entries(), (std::vector<std::string>{"draft.0"}));
+  EXPECT_EQ(build("draft.0").ops(-1), "embed norm norm concat linear");
+}
+
+TEST_F(Qwen35, OfSeveralDraftBlocksTheFirstIsServed) {
+  meta.set("qwen35.block_count", 10), meta.set("qwen35.nextn_predict_layers", 2);
+  meta.values.erase("qwen35.attention.recurrent_layers");
+  EXPECT_EQ(limits().n_draft_unused, 1u);
+  EXPECT_EQ(entries(), (std::vector<std::string>{"main", "draft.0"}));
 }
 
 TEST_F(Qwen35, CutsQueryAndGateOutOfEachHead) {
@@ -222,7 +278,7 @@ TEST_F(Qwen35, ReadsAHuggingFaceFolderWithTheOtherHeadOrder) {
   ASSERT_EQ(qwen35()->score(qwen35()->self, &meta, &score), TENON_OK);
   EXPECT_EQ(score, 100u);
   EXPECT_EQ(limits().n_layer, 8u);
-  EXPECT_EQ(limits().n_draft_unused, 1u);
+  EXPECT_EQ(entries(), (std::vector<std::string>{"main", "draft.0"}));
   const FakeBuilder hf = build();
   ASSERT_EQ(hf.nodes.size(), gguf.nodes.size());
   for (size_t i = 0; i < hf.nodes.size(); ++i) {
@@ -257,22 +313,16 @@ TEST_F(Qwen35, HuggingFaceRulesTransformWhatTheFilesStoreDifferently) {
   EXPECT_EQ(by_name.at("blk.{i}.ssm_conv1d.weight").a, 1024);
   EXPECT_EQ(by_name.at("blk.{i}.ssm_conv1d.weight").b, 4);
   size_t expected = 0;
-  for (const auto& [name, dims] : meta.tensors)
-    expected += name.substr(0, 4) == "mtp." || name.substr(0, 13) == "model.visual.";
+  for (const auto& [name, dims] : meta.tensors) expected += name.substr(0, 13) == "model.visual.";
   EXPECT_EQ(unused, expected);
+  EXPECT_EQ(by_name.at("blk.8.nextn.hnorm.weight").transform, uint32_t{TENON_TRANSFORM_ADD_ONE});
+  EXPECT_EQ(text_of(by_name.at("blk.8.attn_q.weight").source), "mtp.layers.0.self_attn.q_proj.weight");
 }
 
 TEST_F(Qwen35, RefusesTensorsOfTheWrongShapeByName) {
   meta.tensors["blk.3.attn_q.weight"] = {256, 512};
   EXPECT_EQ(refusal(),
             "tensor blk.3.attn_q.weight: shape [256, 512], but qwen35 expects [256, 1024] (query and gate fused)");
-}
-
-TEST_F(Qwen35, RefusesAFileThatHoldsOnlyDraftBlocks) {
-  for (auto it = meta.tensors.begin(); it != meta.tensors.end();)
-    it =
-        it->first.substr(0, 4) == "blk." && it->first.substr(0, 6) != "blk.8." ? meta.tensors.erase(it) : std::next(it);
-  EXPECT_EQ(refusal(), "tensor blk.0.attn_norm.weight: missing, but qwen35 expects it with shape [256]");
 }
 
 TEST_F(Qwen35, RefusesBadParametersByKey) {

@@ -31,14 +31,37 @@ class Step35 : public ::testing::Test {
     }
     return out;
   }
-  FakeBuilder build() {
+  FakeBuilder build(const std::string& entry = "main") {
     Configured model(step35(), meta);
     EXPECT_EQ(model.status, TENON_OK) << model.message;
     FakeBuilder builder(&meta);
+    builder.hidden_width = 256;
+    builder.target_weights = {
+        {"token_embd.weight", {1024, 256}}, {"output.weight", {1024, 256}}, {"output_norm.weight", {1, 256}}};
     if (model.status == TENON_OK) {
-      EXPECT_EQ(step35()->build(model.model, {"main", 4}, builder.table()), TENON_OK) << take_message();
+      EXPECT_EQ(step35()->build(model.model, {entry.data(), entry.size()}, builder.table()), TENON_OK)
+          << take_message();
     }
     return builder;
+  }
+  std::string entries() {
+    std::string names;
+    Configured model(step35(), meta);
+    EXPECT_EQ(model.status, TENON_OK) << model.message;
+    tenon_limits out = {};
+    if (model.status == TENON_OK && step35()->limits(model.model, &out) == TENON_OK)
+      for (uint32_t i = 0; i < out.n_entry; ++i)
+        names += (i ? " " : "") + std::string(out.entries[i].data, out.entries[i].size);
+    return names;
+  }
+  // Three draft blocks, as released models have.
+  void add_drafts() {
+    std::map<std::string, std::vector<int64_t>> more;
+    for (const auto& [name, dims] : meta.tensors)
+      if (name.substr(0, 6) == "blk.5.")
+        for (const char* block : {"blk.6.", "blk.7."}) more[block + name.substr(6)] = {dims.begin(), dims.end()};
+    for (const auto& [name, dims] : more) meta.tensors[name] = {dims.begin(), dims.end()};
+    meta.set("step35.block_count", 8), meta.set("step35.nextn_predict_layers", 3);
   }
   std::string refusal(tenon_status status = TENON_CORRUPT) {
     Configured model(step35(), meta);
@@ -50,20 +73,72 @@ class Step35 : public ::testing::Test {
   }
 };
 
-TEST_F(Step35, DraftBlocksAreKnownAndLeftUnused) {
+TEST_F(Step35, ADraftIsALayerOfItsOwnGeometryWithItsOwnHead) {
   EXPECT_EQ(limits().n_layer, 5u);
-  EXPECT_EQ(limits().n_draft_unused, 1u);
-  // A trunk alone announces them all the same, or does not.
-  drop_tensors("blk.5.");
   EXPECT_EQ(limits().n_draft_unused, 0u);
-  meta.set("step35.block_count", 5), meta.set("step35.nextn_predict_layers", 0);
-  EXPECT_EQ(limits().n_layer, 5u);  // the lists still have six entries
+  EXPECT_EQ(entries(), "main draft.0");
+  meta.set_array("step35.swiglu_clamp_shexp", TENON_VALUE_F32, {0, 0, 0, 0, 2, 3});
+  const FakeBuilder g = build("draft.0");
+  EXPECT_EQ(g.ops(-1), "embed norm norm concat linear");
+  EXPECT_EQ(g.ops(0),
+            "norm linear4 norm rope norm rope kv_write attention gate linear add norm linear2 glu linear add "
+            "select norm linear");
+  EXPECT_EQ(g.nodes.at(0).weights, (std::vector<std::string>{"target:token_embd.weight"}));
+  for (const Recorded& node : g.nodes) {
+    if (node.op == TENON_OP_ATTENTION) {
+      EXPECT_EQ(node.as<tenon_attention_attr>().heads, 6u);
+      EXPECT_EQ(node.as<tenon_attention_attr>().window, 32);
+    }
+    if (node.op == TENON_OP_ROPE) {
+      EXPECT_EQ(node.weights, (std::vector<std::string>{"rope.local"}));
+    }
+    if (node.op == TENON_OP_GLU) {
+      EXPECT_EQ(node.as<tenon_glu_attr>().limit, 3.0f);  // that of shared experts
+    }
+  }
+  const Recorded* head = g.producer(g.logits_value);
+  EXPECT_EQ(head->weights, (std::vector<std::string>{"blk.5.nextn.shared_head_head.weight"}));
+  // What the next draft reads comes before the norm, as from the trunk.
+  const Recorded* norm = g.user("blk.5.nextn.shared_head_norm.weight");
+  EXPECT_EQ(g.producer(norm->in[0])->in[0], g.taps.at("draft.hidden"));
+  const FakeBuilder main = build();
+  EXPECT_EQ(main.producer(main.user("output_norm.weight")->in[0])->in[0], main.taps.at("draft.hidden"));
 }
 
-TEST_F(Step35, AFileOfDraftBlocksAloneIsRefusedWithAReason) {
+TEST_F(Step35, EachDraftBlockHasAnEntryAndItsOwnWeights) {
+  add_drafts();
+  // A list that stops before a block says nothing of it, and no other layer stands in.
+  EXPECT_EQ(entries(), "main draft.0");
+  EXPECT_EQ(limits().n_draft_unused, 2u);
+  meta.set_array("step35.attention.head_count", TENON_VALUE_U32, {4, 6, 6, 6, 4, 6, 6, 6});
+  meta.set_array("step35.attention.head_count_kv", TENON_VALUE_U32, {2, 2, 2, 2, 2, 2, 2, 2});
+  meta.set_array("step35.attention.sliding_window_pattern", TENON_VALUE_BOOL, {0, 1, 1, 1, 0, 1, 1, 1});
+  EXPECT_EQ(entries(), "main draft.0 draft.1 draft.2");
+  EXPECT_EQ(limits().n_draft_unused, 0u);
+  const FakeBuilder g = build("draft.2");
+  EXPECT_NE(g.user("blk.7.nextn.shared_head_head.weight"), nullptr);
+  for (const auto& weight : g.weights)
+    EXPECT_TRUE(contains(weight.name, "blk.7.") || contains(weight.name, "target:") || weight.name == "rope.local")
+        << weight.name;
+}
+
+TEST_F(Step35, ASplitExportHasTheTrunkAndItsDraftsInFilesOfTheirOwn) {
+  const tenon_meta whole = meta;
+  // A trunk alone announces drafts all the same, or does not.
+  drop_tensors("blk.5.");
+  EXPECT_EQ(entries(), "main");
+  EXPECT_EQ(limits().n_draft_absent, 1u);
+  meta.set("step35.block_count", 5), meta.set("step35.nextn_predict_layers", 0);
+  EXPECT_EQ(limits().n_layer, 5u);  // the lists still have six entries
+  EXPECT_EQ(limits().n_draft_absent, 0u);
+  meta = whole;
   for (int i = 0; i < 5; ++i) drop_tensors("blk." + std::to_string(i) + ".");
-  EXPECT_TRUE(contains(refusal(TENON_UNSUPPORTED),
-                       "tensor blk.0.attn_norm.weight: missing; the file holds draft blocks alone"));
+  EXPECT_EQ(entries(), "draft.0");
+  EXPECT_EQ(build("draft.0").ops(-1), "embed norm norm concat linear");
+  meta.tensors.erase("token_embd.weight");
+  EXPECT_EQ(limits().vocab, 0);  // not said
+  meta.set_array("step35.attention.head_count", TENON_VALUE_U32, {4, 6, 6, 6, 4});
+  EXPECT_TRUE(contains(refusal(), "expected entries for draft blocks as well, found 5"));
 }
 
 TEST_F(Step35, LayersHaveTheirOwnHeadCountsWindowsAndParts) {
@@ -139,7 +214,14 @@ TEST_F(Step35, ReadsAHuggingFaceFolderToTheSameGraph) {
     EXPECT_EQ(hf.nodes[i].weights, gguf.nodes[i].weights) << i;
     EXPECT_EQ(hf.nodes[i].attr, gguf.nodes[i].attr) << i << hf.nodes[i].name;
   }
-  EXPECT_EQ(limits().n_draft_unused, 1u);
+  EXPECT_EQ(entries(), "main draft.0");
+  const FakeBuilder draft = build("draft.0");
+  reload();
+  const FakeBuilder same = build("draft.0");
+  ASSERT_EQ(draft.nodes.size(), same.nodes.size());
+  // Whether norm and head are its own is asked by canonical names, which a folder's list has not.
+  for (size_t i = 0; i + 2 < draft.nodes.size(); ++i) EXPECT_EQ(draft.nodes[i].weights, same.nodes[i].weights) << i;
+  meta = tenon_meta::load("step35.hf.txt");
   meta.set_string("moe_layers_enum", "2,3,9");
   EXPECT_TRUE(contains(refusal(), "moe_layers_enum: expected layers from 0 to 4, found 9"));
   meta.set_string("moe_layers_enum", "2;3");

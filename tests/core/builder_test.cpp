@@ -389,12 +389,14 @@ TEST_F(BuilderTest, LogitsStandAtTheEnd) {
 }
 
 TEST_F(BuilderTest, OnlyTokensComeIn) {
-  for (const uint32_t what : {uint32_t(TENON_INPUT_HIDDEN), uint32_t(TENON_INPUT_OVERLAY), 99u})
-    expect_in(fault_at([&](const Builder& b, int32_t) {
-                const int32_t id = b.table->input(b.table->self, what);
-                if (id < 0) throw core_test::BuildFailure{-id};
-              }),
-              {"input", "not served"});
+  const auto refusal = [&](uint32_t what) {
+    return fault_at([&](const Builder& b, int32_t) {
+      const int32_t id = b.table->input(b.table->self, what);
+      if (id < 0) throw core_test::BuildFailure{-id};
+    });
+  };
+  for (const uint32_t what : {uint32_t(TENON_INPUT_OVERLAY), 99u}) expect_in(refusal(what), {"input", "not served"});
+  expect_in(refusal(TENON_INPUT_HIDDEN), {"hidden rows are an input of drafts"});
 }
 
 TEST_F(BuilderTest, AnArchitecturesOwnFailureKeepsItsMessage) {

@@ -248,7 +248,8 @@ void Builder::logits(int32_t value, float softcap) const {
   need(table->logits(table->self, value, softcap, nullptr, 0));
 }
 
-graph::Graph build(const graph::NameMap& names, const std::function<void(const Builder&)>& body) {
+graph::Graph build(const graph::NameMap& names, const std::function<void(const Builder&)>& body,
+                   const graph::DraftFor* draft) {
   tenon_architecture architecture = {};
   architecture.struct_size = sizeof architecture, architecture.name = str("fakearch");
   architecture.build = [](void* model, tenon_str, const tenon_builder* table) noexcept {
@@ -259,7 +260,8 @@ graph::Graph build(const graph::NameMap& names, const std::function<void(const B
       return failure.status;
     }
   };
-  return graph::build_graph(architecture, const_cast<std::function<void(const Builder&)>*>(&body), "main", names);
+  return graph::build_graph(architecture, const_cast<std::function<void(const Builder&)>*>(&body), "main", names,
+                            draft);
 }
 
 }  // namespace tenon::core_test

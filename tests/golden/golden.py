@@ -3,8 +3,8 @@
 
 A folder MODELS/ARCHITECTURE holds NAME.gguf and golden/NAME.json with golden/NAME.safetensors beside it; or a folder KIND of
 safetensors files, whose NAME is ARCHITECTURE-KIND (ARCHITECTURE-BF16 for the kind "safetensors"). They hold: for each case the
-token ids, the logits of some positions, a greedy continuation with the margin between its two best tokens; the
-perplexity of a held-out text; and golden/tokenizer.json with texts and their ids. All were computed in float32 by an
+token ids, the logits of some positions, a greedy continuation with the margin between its two best tokens; for some
+cases and models the logits of a draft block ("mtp"); the perplexity of a held-out text; and golden/tokenizer.json with texts and their ids. All were computed in float32 by an
 independent implementation from the weights of exactly that file.
 
 Tolerances come from the golden file ("suggested_tolerance"), where its makers measured them:
@@ -93,6 +93,7 @@ class Golden:
                            f"{self.label}: {len(over)} of {len(self.row_rms)} rows have an rms above {self.bound.get('rms')}")
         allowed = 0 if self.precision == "exact" else 2
         self.faults.expect(len(self.parted) <= allowed, f"{self.label}: {'; '.join(self.parted)}")
+        self.check_drafts()
         self.check_perplexity()
 
     def ids_file(self, case):
@@ -100,12 +101,17 @@ class Golden:
         path.write_text(joined(case["ids"]))
         return "@" + str(path)
 
-    def check_logits(self, name, case):
+    def check_drafts(self):
+        """row t of draft.0, of token t + 1 and the model's hidden row t"""
+        for name in self.data.get("mtp", {}):
+            self.check_logits(f"mtp.{name}", self.data["cases"][name], "--entry", "draft.0")
+
+    def check_logits(self, name, case, *entry):
         positions = self.arrays[name + ".positions"][1]
         shape, wanted = self.arrays[name + ".logits"]
         out = self.scratch / "out.safetensors"
         self.call("eval", "--tokens", self.ids_file(case), "--rows", joined(positions), "--precision", self.precision,
-                  "--out", str(out))
+                  "--out", str(out), *entry)
         found_shape, found = arrays(out)["logits"]
         self.faults.expect(found_shape == shape, f"{self.label} {name}: shape {found_shape}, expected {shape}")
         if found_shape != shape:

@@ -1,8 +1,9 @@
-"""A GGUF file's keys, to be looked at, changed and written again; tensors and data stay as they are."""
+"""GGUF files, to be looked at, changed and written again: their keys, and in GgufTensors their tensors."""
 import pathlib
 import struct
 
-U32, F32, STRING, ARRAY = 4, 6, 8, 9
+U32, F32, BOOL, STRING, ARRAY = 4, 6, 7, 8, 9
+TYPE_F32, TYPE_I32, TYPE_I64 = 0, 26, 27
 FORMATS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 
 
@@ -66,3 +67,42 @@ class Gguf:
             head += self.key_bytes(key, kind, value)
         head += self.infos
         pathlib.Path(path).write_bytes(head + b"\0" * (-len(head) % 32) + self.data)
+
+
+class Tensor:
+    def __init__(self, dims, kind, data):
+        self.dims, self.kind, self.data = list(dims), kind, data  # dims[0] contiguous
+
+    def rows(self, chosen):
+        """a copy of those rows, byte for byte"""
+        size = len(self.data) // self.dims[1]
+        return Tensor([self.dims[0], len(chosen)], self.kind, b"".join(self.data[r * size:(r + 1) * size] for r in chosen))
+
+
+def f32_tensor(dims, values):
+    return Tensor(dims, TYPE_F32, struct.pack(f"<{len(values)}f", *values))
+
+
+class GgufTensors(Gguf):
+    """tensors: name -> Tensor"""
+
+    def __init__(self, path):
+        super().__init__(path)
+        data, self.bytes, self.at, self.tensors, infos = self.data, self.infos, 0, {}, []
+        for _ in range(self.n_tensors):
+            name = self.read_text().decode()
+            dims = [self.read("q") for _ in range(self.read("I"))]
+            infos.append((name, dims, self.read("I"), self.read("Q")))
+        ends = sorted(offset for *_, offset in infos) + [len(data)]
+        for name, dims, kind, offset in infos:
+            # Up to the next one: padding does no harm, since sizes follow from the shapes.
+            self.tensors[name] = Tensor(dims, kind, data[offset:ends[ends.index(offset) + 1]])
+
+    def write(self, path):
+        self.n_tensors, self.infos, self.data = len(self.tensors), b"", b""
+        for name, tensor in self.tensors.items():
+            self.infos += text_bytes(name.encode()) + struct.pack(f"<I{len(tensor.dims)}q", len(tensor.dims), *tensor.dims)
+            self.infos += struct.pack("<IQ", tensor.kind, len(self.data))
+            self.data += tensor.data + b"\0" * (-len(tensor.data) % 32)
+        super().write(path)
+        return path

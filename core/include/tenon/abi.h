@@ -609,6 +609,7 @@ typedef struct tenon_weight_decl {
   uint32_t n_expert, parts, flags, n_segment; /* TENON_DECL_* */
   const tenon_segment* segment;               /* of the axis that the role cuts */
   tenon_str tied_to;                          /* canonical name used when this weight is absent; empty = none */
+  tenon_str target; /* in a draft: the weight of that canonical name of the model drafted for; rows and cols may be 0 */
 } tenon_weight_decl;
 typedef struct tenon_store_decl {
   uint32_t struct_size, kind;
@@ -616,9 +617,11 @@ typedef struct tenon_store_decl {
   uint32_t heads, reserved;
   int64_t cols_k, cols_v, tape_cols; /* as in tenon_store_type */
   tenon_segment cut;
-  tenon_str target; /* role of the model drafted for; empty = this model */
+  tenon_str target; /* in a draft: reads the last store of that role of the model drafted for; empty = this model */
+  tenon_str role;   /* what drafts call this store; empty = nothing */
 } tenon_store_decl;
 
+/* HIDDEN, in a draft: f32 rows of the model drafted for, as wide as its limits say; see docs/abi.md, Entries. */
 enum { TENON_INPUT_TOKENS = 1, TENON_INPUT_HIDDEN = 2, TENON_INPUT_OVERLAY = 3 };
 
 /* The host's table for build(); valid during that call, on its thread. Ids are ≥ 0; a negative one is -tenon_status, whose text
@@ -640,6 +643,8 @@ typedef struct tenon_builder {
   tenon_status (*tap)(void* self, int32_t value, tenon_str name) TENON_NOEXCEPT; /* "hidden.3" enters layer 3 */
   /* The entry's end: cap, then the ids that are never to be sampled. */
   tenon_status (*logits)(void* self, int32_t value, float softcap, const int32_t* never, uint32_t n_never) TENON_NOEXCEPT;
+  /* In a draft: the logits are of fewer tokens than the vocabulary has; that I32 or I64 tensor holds their ids, in order. */
+  tenon_status (*id_map)(void* self, tenon_str canonical) TENON_NOEXCEPT;
 } tenon_builder;
 
 /* Name rules. `{i}` in both names stands for one number. */
@@ -666,7 +671,9 @@ typedef struct tenon_limits {
   int64_t width, vocab, context; /* context: trained length; 0 = unknown */
   uint32_t chunk_grid, n_entry;  /* 0 = TENON_PAGE_TOKENS */
   const tenon_str* entries;      /* "main", "draft.0" …; borrowed until drop() */
-  uint32_t n_draft_unused, reserved; /* draft blocks that the file holds and this build leaves unused */
+  uint32_t n_draft_unused; /* draft blocks that the file holds and no entry uses */
+  uint32_t n_draft_absent; /* draft blocks that the file announces and leaves to another */
+  tenon_str drafts_for;    /* architecture that its drafts are for; empty = its own */
 } tenon_limits;
 
 /* What a file of a configured model says in a naming scheme, beside the weights under their canonical names. */

@@ -33,6 +33,8 @@ struct EngineOptions {
 
 struct ModelOptions {
   std::string path;
+  std::vector<std::string> entries;  // to be loaded beside main, such as draft.0
+  std::string draft_path;            // the file that holds the drafts, where the model's own does not; "" = the model's
   std::string backend = "auto";
   uint32_t threads = 0;  // 0 = the machine's cores
   Precision precision = Precision::kDefault;
@@ -62,6 +64,17 @@ struct ModelInfo {
   uint32_t decode_barriers = 0, decode_launches = 0;  // a whole step
   bool captured = false;  // decode steps are replayed
   double decode_barriers_per_layer = 0, decode_launches_per_layer = 0;
+  std::vector<std::string> entries;  // that the files hold; loaded are main and those that were asked for
+  uint32_t n_draft_absent = 0;       // draft blocks that the model's file announces and leaves to another
+};
+
+// An entry graph that was loaded. A draft's rows are pairs: the model's hidden row at one position and the token of the
+// next; their logits are for the token after that.
+struct EntryInfo {
+  std::string name;
+  int64_t hidden_width = 0;        // f32 columns of the hidden row that each token comes with; 0 = none
+  int64_t vocab = 0;               // logits of a row
+  std::span<const int32_t> ids;    // the token of each logit; empty: logit i is of token i
 };
 
 class Model;
@@ -90,7 +103,8 @@ struct PrefixCacheInfo {
   uint64_t prompts = 0, prompt_tokens = 0, reused_tokens = 0;  // of all resume() calls
 };
 
-// One conversation's cached tokens. Create with Model::sequence(); must not outlive its Model. One thread.
+// One conversation's cached tokens in one entry. Create with Model::sequence() or draft_sequence(); must not outlive its
+// Model, nor, of a draft, the sequence drafted for. One thread.
 class Sequence {
  public:
   ~Sequence();
@@ -110,7 +124,7 @@ class Sequence {
   // (unless `only_equal`); else the length is a multiple of 64 and leaves at least 16 tokens, so that the rest is a prefill.
   // From then on the cache follows the sequence. Throws Error(kUsage) in an open transaction.
   Resumed resume(std::span<const int32_t> prompt, const ResumeOptions& options = {});
-  Sequence fork();  // an independent copy; throws Error(kCapacity)
+  Sequence fork();  // an independent copy, a draft's for the same sequence; throws Error(kCapacity)
   std::vector<uint8_t> save() const;
   void restore(std::span<const uint8_t> bytes);
 
@@ -126,6 +140,7 @@ struct Feed {
   Sequence* sequence;
   std::span<const int32_t> tokens;
   std::span<const int32_t> output_rows;  // positions in `tokens` whose logits are wanted, ascending
+  std::span<const float> hidden = {};    // [tokens][hidden_width of the sequence's entry]
 };
 
 // Logits of the wanted rows, in the order of feeds and rows. Valid until the Model's next forward().
@@ -153,11 +168,17 @@ class Model {
   const Tokenizer& tokenizer() const;  // throws Error(kFile) when the file has none
   std::string chat_template() const;   // "" when the file has none
 
+  // The entry, if it was loaded; throws Error(kUsage).
+  EntryInfo entry(std::string_view name) const;
+
   Sequence sequence();  // throws Error(kCapacity) when max_sequences are live
   PrefixCacheInfo prefix_cache() const;
+  // A draft's own cache beside a sequence of main. Its rows are numbered from 0; where the draft reads keys of main, row i
+  // reads those up to position i, which must be there. What is fed is taken back by rollback() or truncate().
+  Sequence draft_sequence(const Sequence& target, std::string_view entry);
 
   // Appends every feed's tokens to its sequence and computes the wanted logits. Feeds of 16 or more tokens go through the
-  // prefill phase in chunks, shorter ones together through the decode phase. Throws Error(kCapacity) when a context is full,
+  // prefill phase in chunks, shorter ones together through the decode phase. All sequences are of one entry. Throws Error(kCapacity) when a context is full,
   // Error(kUsage) for token ids out of range; then nothing has changed. A step that fails or is interrupted leaves the steps
   // before it: length() says how many tokens a sequence holds.
   Output forward(std::span<const Feed> feeds, const ForwardOptions& options = {});

@@ -114,6 +114,7 @@ Json plan_report(Loaded& loaded) {
   Json layers = Json::array();
   for (const auto& layer : decode.layer_counts()) layers.push_back({{"launches", layer.launches}, {"barriers", layer.barriers}});
   out["decode_layers"] = layers;
+  out["entries"] = loaded.known_entries();
   out["unused_tensors"] = loaded.unused_tensors();
   return out;
 }

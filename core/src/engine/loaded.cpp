@@ -84,39 +84,49 @@ Configured::~Configured() {
 
 std::string Configured::name() const { return std::string(view(architecture_->name)); }
 
-Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options) : plugins_(plugins), options_(options) {
+Files::Files(const std::string& path, plugin::PluginHost& plugins)
+    : source(source::ModelSource::open(path, plugins)), configured(std::make_unique<Configured>(*source, plugins)) {
+  const tenon_name_rule* rules = nullptr;
+  uint32_t n_rules = 0;
+  const std::string scheme(source->scheme());
+  const tenon_status status = configured->architecture().names(configured->model(), {scheme.data(), scheme.size()}, &rules, &n_rules);
+  if (status != TENON_NOT_FOUND || scheme != "gguf") plugin::check_status(status, fmt::format("{}: names of scheme {}", configured->name(), scheme));
+  names = std::make_unique<graph::NameMap>(*source, std::span(rules, status == TENON_OK ? n_rules : 0));
+}
+
+std::vector<std::string> Files::entries() const {
+  std::vector<std::string> out;
+  for (uint32_t i = 0; i < configured->limits().n_entry; ++i) out.emplace_back(view(configured->limits().entries[i]));
+  return out;
+}
+
+Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options)
+    : plugins_(plugins), options_(options), files_(options.path, plugins) {
   if (options_.prefill_chunk % TENON_PAGE_TOKENS || !options_.prefill_chunk)
     throw Error(ErrorKind::kUsage, fmt::format("the prefill chunk {} is no multiple of {}", options_.prefill_chunk, TENON_PAGE_TOKENS));
   if (options_.max_sequences < 1 || options_.max_decode_rows < TENON_DECODE_MAX_TOKENS)
     throw Error(ErrorKind::kUsage, "at least one sequence and 15 decode rows are needed");
-  source_ = source::ModelSource::open(options_.path, plugins);
-  configured_ = std::make_unique<Configured>(*source_, plugins);
-  const tenon_name_rule* rules = nullptr;
-  uint32_t n_rules = 0;
-  const std::string scheme(source_->scheme());
-  const tenon_status status = configured_->architecture().names(configured_->model(), {scheme.data(), scheme.size()}, &rules, &n_rules);
-  if (status != TENON_NOT_FOUND || scheme != "gguf") plugin::check_status(status, fmt::format("{}: names of scheme {}", configured_->name(), scheme));
-  names_ = std::make_unique<graph::NameMap>(*source_, std::span(rules, status == TENON_OK ? n_rules : 0));
-  graph_ = graph::build_graph(configured_->architecture(), configured_->model(), "main", *names_);
-  check_vocabulary(source_->metadata(), vocab());
-  std::vector<std::string> used;
-  for (const graph::Weight& weight : graph_.weights) used.push_back(weight.name);
-  unused_ = names_->unused(used);
-  if (!unused_.empty())
-    log(TENON_LOG_WARNING,
-        fmt::format("{} tensors of the file are not used: {}{}", unused_.size(),
-                    fmt::join(unused_.begin(), unused_.begin() + std::min<ptrdiff_t>(4, ptrdiff_t(unused_.size())), ", "),
-                    unused_.size() > 4 ? " …" : ""));
+  build_entries();
+  check_vocabulary(source().metadata(), vocab());
   pick_backend(plugins);
-  const int64_t trained = configured_->limits().context;
+  pick_context();
+  std::vector<const graph::Graph*> graphs;
+  for (const auto& entry : entries_) {
+    graphs.push_back(&entry->graph);
+    entry->store_types = store::store_types(entry->graph, store_options());
+  }
+  const graph::NameMap* names[] = {files_.names.get(), draft_files_ ? draft_files_->names.get() : nullptr};
+  weights_ = std::make_unique<program::WeightSet>(graphs, names, plugins_.registry(), *device_);
+}
+
+void Loaded::pick_context() {
+  const int64_t trained = configured().limits().context;
   context_ = options_.context ? options_.context : trained > 0 ? std::min(trained, kDefaultContext) : kDefaultContext;
   if (context_ < 1) throw Error(ErrorKind::kUsage, fmt::format("a context of {} tokens", context_));
   if (trained > 0 && context_ > trained && options_.clip_context) context_ = trained;
   if (trained > 0 && context_ > trained)
     log(TENON_LOG_WARNING,
         fmt::format("a context of {} tokens is longer than the {} that the model was trained for", context_, trained));
-  store_types_ = store::store_types(graph_, store_options());
-  weights_ = std::make_unique<program::WeightSet>(graph_, *names_, plugins_.registry(), *device_);
 }
 
 void Loaded::pick_backend(plugin::PluginHost& plugins) {
@@ -170,49 +180,62 @@ store::StoreOptions Loaded::store_options() const {
   return out;
 }
 
-int64_t Loaded::vocab() const { return graph_.values[size_t(graph_.logits)].cols; }
-
-uint32_t Loaded::max_outputs() const {
-  return uint32_t(std::clamp<uint64_t>(kMaxLogitBytes / uint64_t(vocab() * 4), 1, options_.max_decode_rows));
+uint32_t Loaded::max_outputs(const Entry& entry) const {
+  return uint32_t(std::clamp<uint64_t>(kMaxLogitBytes / uint64_t(entry.vocab() * 4), 1, options_.max_decode_rows));
 }
 
-program::Selection Loaded::select(uint32_t phase) {
+program::Selection Loaded::select(const Entry& entry, uint32_t phase) {
   program::SelectOptions how;
   how.phase = phase, how.precision = options_.precision, how.prefer = options_.prefer, how.forbid = options_.forbid;
   how.composites = options_.composites;
-  return program::select_kernels(graph_, plugins_.registry(), *device_, *weights_, store_types_, how);
+  return program::select_kernels(entry.graph, plugins_.registry(), *device_, *weights_, entry.store_types, how);
 }
 
-std::unique_ptr<program::Program> Loaded::compile(uint32_t phase, bool keep_taps) {
+std::unique_ptr<program::Program> Loaded::compile(Entry& entry, uint32_t phase, bool keep_taps) {
   program::ProgramOptions how;
   how.max_rows = phase == TENON_PHASE_DECODE ? options_.max_decode_rows : max_prefill_rows();
-  how.max_outputs = max_outputs(), how.n_workers = n_workers_, how.max_context = context_, how.keep_taps = keep_taps;
+  how.max_outputs = max_outputs(entry), how.n_workers = n_workers_, how.max_context = context_, how.keep_taps = keep_taps;
   how.capture = options_.capture && phase == TENON_PHASE_DECODE;
-  std::vector<tenon_addr> page_tables;
-  for (uint32_t g = 0; g < stores_->n_groups(); ++g) page_tables.push_back(step_->page_table(g));
-  return std::make_unique<program::Program>(select(phase), *device_, *weights_, stores_->tables(page_tables, step_->slot_table()),
-                                            step_->table(), how);
+  how.hidden = entry.hidden.address();
+  return std::make_unique<program::Program>(select(entry, phase), *device_, *weights_, entry.store_tables(), entry.step->table(), how);
 }
 
 void Loaded::prepare() {
-  // Selections ask for packed layouts; both must exist before anything is packed, and alive while it is.
-  const program::Selection decode = select(TENON_PHASE_DECODE), prefill = select(TENON_PHASE_PREFILL);
+  // Selections ask for packed layouts; all must exist before anything is packed, and alive while it is.
+  std::vector<program::Selection> selections;
+  for (const auto& entry : entries_)
+    for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) selections.push_back(select(*entry, phase));
   weights_->pack(n_workers_, options_.progress, options_.cancelled);
   prepare_unpacked();
 }
 
 void Loaded::prepare_unpacked() {
-  stores_ = std::make_unique<store::Stores>(graph_, store_options(), plugins_.registry(), *device_);
-  const program::StepLimits limits = {std::max(options_.max_decode_rows, max_prefill_rows()), options_.max_sequences, max_outputs(),
-                                      uint32_t(stores_->n_groups()), stores_->table_stride()};
-  step_ = std::make_unique<program::StepRecord>(*device_, limits);
-  programs_[0][0] = compile(TENON_PHASE_DECODE, false);
-  programs_[1][0] = compile(TENON_PHASE_PREFILL, false);
+  for (const auto& entry : entries_) {
+    allocate(*entry);
+    program(*entry, TENON_PHASE_DECODE, false);
+    program(*entry, TENON_PHASE_PREFILL, false);
+  }
 }
 
-program::Program& Loaded::program(uint32_t phase, bool keep_taps) {
-  auto& slot = programs_[phase == TENON_PHASE_PREFILL][keep_taps];
-  if (!slot) slot = compile(phase, keep_taps);
+// Stores, step record and the rows that come from outside.
+void Loaded::allocate(Entry& entry) {
+  graph::Graph own;
+  for (const graph::Store& store : entry.graph.stores)
+    if (store.target < 0) own.stores.push_back(store);
+  store::StoreOptions how = store_options();
+  if (entry.main) how.prefix_cache_bytes = 0;  // beginnings of prompts are kept for main
+  entry.stores = std::make_unique<store::Stores>(own, how, plugins_.registry(), *device_);
+  const uint32_t rows = std::max(options_.max_decode_rows, max_prefill_rows());
+  const program::StepLimits limits = {rows, options_.max_sequences, max_outputs(entry), uint32_t(entry.n_groups()),
+                                      entry.stores->table_stride()};
+  entry.step = std::make_unique<program::StepRecord>(*device_, limits);
+  if (const int64_t cols = entry.hidden_cols(); cols)
+    entry.hidden = program::Buffer(*device_, uint64_t(tenon_encoding_row_bytes(TENON_ENC_F32, cols)) * rows, "hidden rows");
+}
+
+program::Program& Loaded::program(Entry& entry, uint32_t phase, bool keep_taps) {
+  auto& slot = entry.programs[phase == TENON_PHASE_PREFILL][keep_taps];
+  if (!slot) slot = compile(entry, phase, keep_taps);
   return *slot;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "chunks.hpp"
+#include "entry.hpp"
 #include "graph/graph.hpp"
 #include "graph/names.hpp"
 #include "plugin/plugin_host.hpp"
@@ -43,6 +44,15 @@ class Configured {
   tenon_limits limits_ = {};
 };
 
+// A model's files, opened, configured and named.
+struct Files {
+  Files(const std::string& path, plugin::PluginHost& plugins);
+  std::vector<std::string> entries() const;  // that can be built from them
+  std::unique_ptr<source::ModelSource> source;
+  std::unique_ptr<Configured> configured;
+  std::unique_ptr<graph::NameMap> names;
+};
+
 // Everything of a model but its sequences. Members are built in this order and torn down in reverse. One thread.
 class Loaded {
  public:
@@ -54,50 +64,61 @@ class Loaded {
   void prepare_unpacked();
 
   // The phase's program; with keep_taps its twin that keeps tapped values, compiled at first use.
-  program::Program& program(uint32_t phase, bool keep_taps);
-  std::unique_ptr<program::Program> compile(uint32_t phase, bool keep_taps);
+  program::Program& program(Entry& entry, uint32_t phase, bool keep_taps);
+  program::Program& program(uint32_t phase, bool keep_taps) { return program(main(), phase, keep_taps); }
+  std::unique_ptr<program::Program> compile(Entry& entry, uint32_t phase, bool keep_taps);
+
+  Entry& main() { return *entries_.front(); }
+  const Entry& main() const { return *entries_.front(); }
+  // Throws Error(kUsage) for one that was not asked for when the model was loaded.
+  Entry& entry(std::string_view name);
+  const std::vector<std::unique_ptr<Entry>>& entries() const { return entries_; }
+  // Entries that the files hold, whether asked for or not.
+  const std::vector<std::string>& known_entries() const { return known_entries_; }
 
   const ModelOptions& options() const { return options_; }
-  const source::ModelSource& source() const { return *source_; }
-  const Configured& configured() const { return *configured_; }
-  const graph::Graph& graph() const { return graph_; }
+  const source::ModelSource& source() const { return *files_.source; }
+  const Configured& configured() const { return *files_.configured; }
+  const graph::Graph& graph() const { return main().graph; }
   const program::Device& device() const { return *device_; }
   program::WeightSet& weights() { return *weights_; }
-  store::Stores& stores() { return *stores_; }
-  program::StepRecord& step() { return *step_; }
+  store::Stores& stores() { return *main().stores; }
+  program::StepRecord& step() { return *main().step; }
   const std::vector<std::string>& unused_tensors() const { return unused_; }
   int64_t context() const { return context_; }
-  int64_t vocab() const;
+  int64_t vocab() const { return main().vocab(); }
   uint32_t n_workers() const { return n_workers_; }
-  uint32_t max_outputs() const;
   // Of one step. No chunk is longer than the context, whatever was asked for.
   uint32_t max_prefill_rows() const {
     const int64_t context = (context_ + TENON_PAGE_TOKENS - 1) / TENON_PAGE_TOKENS * TENON_PAGE_TOKENS;
     return uint32_t(longest_chunk(std::min<int64_t>(options_.prefill_chunk, context)));
   }
   std::string backend_description() const;
-  program::Selection select(uint32_t phase);
+  program::Selection select(const Entry& entry, uint32_t phase);
+  program::Selection select(uint32_t phase) { return select(main(), phase); }
 
  private:
+  void build_entries();
+  void check_draft_file() const;
+  std::vector<int32_t> draft_ids(const graph::Graph& graph, const Files& files) const;
+  void warn_about_unused(std::vector<std::string> used);
   void pick_backend(plugin::PluginHost& plugins);
   void warn_about_names(const char* option, const std::vector<std::string>& names) const;
+  void pick_context();
   store::StoreOptions store_options() const;
+  void allocate(Entry& entry);
+  uint32_t max_outputs(const Entry& entry) const;
 
   plugin::PluginHost& plugins_;
   ModelOptions options_;
-  std::unique_ptr<source::ModelSource> source_;
-  std::unique_ptr<Configured> configured_;
-  std::unique_ptr<graph::NameMap> names_;
-  graph::Graph graph_;
-  std::vector<std::string> unused_;
+  Files files_;
+  std::unique_ptr<Files> draft_files_;  // where drafts have files of their own
+  std::vector<std::string> known_entries_, unused_;
   std::unique_ptr<program::Device> device_;
   uint32_t n_workers_ = 1;
   int64_t context_ = 0;
-  std::vector<tenon_store_type> store_types_;
   std::unique_ptr<program::WeightSet> weights_;
-  std::unique_ptr<program::StepRecord> step_;
-  std::unique_ptr<store::Stores> stores_;
-  std::unique_ptr<program::Program> programs_[2][2];  // [decode, prefill][plain, taps]
+  std::vector<std::unique_ptr<Entry>> entries_;  // main, then the drafts asked for
 };
 
 }  // namespace tenon::engine

@@ -50,8 +50,13 @@ Model::Impl::Impl(std::unique_ptr<engine::Loaded> parts) : loaded(std::move(part
   info.n_layers = l.graph().n_layers, info.width = l.configured().limits().width, info.vocab = l.vocab();
   info.context = l.context(), info.trained_context = l.configured().limits().context;
   info.file_bytes = l.source().file_bytes(), info.weight_bytes = l.weights().source_bytes();
-  info.packed_bytes = l.weights().packed_bytes(), info.store_bytes = l.stores().bytes();
-  info.arena_bytes = decode.arena_bytes() + l.program(TENON_PHASE_PREFILL, false).arena_bytes();
+  info.packed_bytes = l.weights().packed_bytes();
+  for (const auto& entry : l.entries()) {
+    info.store_bytes += entry->stores->bytes();
+    for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) info.arena_bytes += l.program(*entry, phase, false).arena_bytes();
+  }
+  info.entries = l.known_entries();
+  if (const tenon_limits& limits = l.configured().limits(); TENON_HAS(&limits, n_draft_absent)) info.n_draft_absent = limits.n_draft_absent;
   info.threads = l.n_workers();
   info.decode_barriers = decode.n_barriers(), info.decode_launches = decode.n_launches();
   info.decode_weight_bytes = decode.weight_bytes();
@@ -75,6 +80,9 @@ void Model::Impl::check(std::span<const Feed> feeds, const ForwardOptions& optio
     if (!feed.sequence || !feed.sequence->impl_ || feed.sequence->impl_->model != this)
       throw Error(ErrorKind::kUsage, "a feed's sequence is not of this model");
     if (!seen.insert(feed.sequence).second) throw Error(ErrorKind::kUsage, "a sequence is fed twice in one call");
+    if (feed.sequence->impl_->entry != feeds[0].sequence->impl_->entry)
+      throw Error(ErrorKind::kUsage, "the sequences of a call are of several entries");
+    check_draft(feed);
     const store::SequenceState& state = feed.sequence->impl_->state;
     if (!state.fault.empty()) throw Error(ErrorKind::kRuntime, "this sequence has ended: " + state.fault);
     for (int32_t token : feed.tokens)
@@ -94,15 +102,28 @@ void Model::Impl::check(std::span<const Feed> feeds, const ForwardOptions& optio
   }
 }
 
-std::vector<std::string> Model::Impl::tap_names(const std::vector<std::string>& wanted) const {
+void Model::Impl::check_draft(const Feed& feed) const {
+  const Sequence::Impl& sequence = *feed.sequence->impl_;
+  const size_t expected = feed.tokens.size() * size_t(sequence.entry->hidden_cols());
+  if (feed.hidden.size() != expected)
+    throw Error(ErrorKind::kUsage, fmt::format("entry {} takes {} hidden values for {} tokens, {} were given", sequence.entry->name, expected,
+                                               feed.tokens.size(), feed.hidden.size()));
+  if (!sequence.entry->reads_main()) return;
+  const int64_t end = sequence.state.length + int64_t(feed.tokens.size());
+  if (end > sequence.target->state.length)
+    throw Error(ErrorKind::kUsage, fmt::format("{} rows of a draft read as many positions of its sequence, which has {}", end,
+                                               sequence.target->state.length));
+}
+
+std::vector<std::string> Model::Impl::tap_names(const graph::Graph& graph, const std::vector<std::string>& wanted) {
   std::vector<std::string> out;
   for (const std::string& name : wanted) {
     const size_t before = out.size();
-    for (const auto& [tap, value] : loaded->graph().taps)
+    for (const auto& [tap, value] : graph.taps)
       if (tap == name || tap.starts_with(name + ".")) out.push_back(tap);
     if (out.size() > before) continue;
     std::set<std::string> known;  // hidden for hidden.0, hidden.1 …
-    for (const auto& [tap, value] : loaded->graph().taps) known.insert(tap.substr(0, tap.rfind('.')));
+    for (const auto& [tap, value] : graph.taps) known.insert(tap.substr(0, tap.rfind('.')));
     throw Error(ErrorKind::kUsage,
                 fmt::format("this model has no tap \"{}\"; there are {}", name, fmt::join(known, ", ")));
   }
@@ -111,7 +132,9 @@ std::vector<std::string> Model::Impl::tap_names(const std::vector<std::string>& 
 
 Output Model::Impl::forward(std::span<const Feed> feeds, const ForwardOptions& options) {
   check(feeds, options);
-  Sink sink = {&options, tap_names(options.taps)};
+  engine::Entry& entry = feeds.empty() ? loaded->main() : *feeds[0].sequence->impl_->entry;
+  const Sink sink = {&entry, &options, tap_names(entry.graph, options.taps)};
+  const int64_t vocab = entry.vocab();
   std::vector<int64_t> first_rows, first_outputs;
   int64_t rows = 0, outputs = 0;
   for (const Feed& feed : feeds) {
@@ -119,8 +142,8 @@ Output Model::Impl::forward(std::span<const Feed> feeds, const ForwardOptions& o
     rows += int64_t(feed.tokens.size()), outputs += int64_t(feed.output_rows.size());
   }
   for (const std::string& tap : sink.taps)
-    if (options.tapped) (*options.tapped)[tap].assign(size_t(rows * loaded->graph().values[size_t(loaded->graph().taps.at(tap))].cols), 0.0f);
-  if (!options.on_row) logits.resize(size_t(outputs * info.vocab));
+    if (options.tapped) (*options.tapped)[tap].assign(size_t(rows * entry.graph.values[size_t(entry.graph.taps.at(tap))].cols), 0.0f);
+  if (!options.on_row) logits.resize(size_t(outputs * vocab));
   std::vector<size_t> decode;
   for (size_t i = 0; i < feeds.size(); ++i) {
     const bool prefill = int64_t(feeds[i].tokens.size()) >= kPrefillMin && !options.decode_step;
@@ -132,8 +155,8 @@ Output Model::Impl::forward(std::span<const Feed> feeds, const ForwardOptions& o
   }
   if (!decode.empty()) run_decode(feeds, decode, first_rows, first_outputs, sink);
   Output out;
-  out.vocab = info.vocab;
-  if (!options.on_row) out.rows = outputs, out.logits = {logits.data(), size_t(outputs * info.vocab)};
+  out.vocab = vocab;
+  if (!options.on_row) out.rows = outputs, out.logits = {logits.data(), size_t(outputs * vocab)};
   return out;
 }
 
@@ -146,7 +169,7 @@ void Model::Impl::run_prefill(const Feed& feed, int64_t first_row, int64_t first
   int64_t at = 0;
   for (const auto& [n, mark] : engine::plan_prefill(state.length, n_tokens, cap, leaves_checkpoints ? &text.wanted : nullptr)) {
     check_interrupt(*sink.options);
-    Part part = {&state, &text, feed.tokens.subspan(size_t(at), size_t(n)), seq_end, first_row + at, wants_in(feed, at, n, first_output)};
+    Part part = part_of(feed, at, n, seq_end, first_row, first_output);
     run_step(n < kPrefillMin ? TENON_PHASE_DECODE : TENON_PHASE_PREFILL, {&part, 1}, sink);
     if (mark) index.checkpoint(text, state, *mark);
     at += n;
@@ -179,8 +202,7 @@ void Model::Impl::run_decode(std::span<const Feed> feeds, std::span<const size_t
       if (sequence.text.node && index.takes_checkpoints() && !sequence.state.is_open)
         n = std::min(n, TENON_PAGE_TOKENS - sequence.state.length % TENON_PAGE_TOKENS);
       if (rows + size_t(n) > max_rows || parts.size() == max_seqs) flush();
-      parts.push_back({&feed.sequence->impl_->state, &feed.sequence->impl_->text, feed.tokens.subspan(size_t(done[i]), size_t(n)), seq_end[i], first_rows[i] + done[i],
-                       wants_in(feed, done[i], n, first_outputs[i])});
+      parts.push_back(part_of(feed, done[i], n, seq_end[i], first_rows[i], first_outputs[i]));
       rows += size_t(n), done[i] += n;
       more = more || done[i] < int64_t(feed.tokens.size());
     }
@@ -188,9 +210,32 @@ void Model::Impl::run_decode(std::span<const Feed> feeds, std::span<const size_t
   }
 }
 
+// Tokens begin … begin + n - 1 of a feed, whose own numbers of rows and outputs begin at first_row and first_output.
+engine::StepPart Model::Impl::part_of(const Feed& feed, int64_t begin, int64_t n, int64_t seq_end, int64_t first_row,
+                                      int64_t first_output) {
+  Sequence::Impl& sequence = *feed.sequence->impl_;
+  Part out = {&sequence.state, &sequence.text, feed.tokens.subspan(size_t(begin), size_t(n)), seq_end, first_row + begin,
+              wants_in(feed, begin, n, first_output), {}, sequence.target ? &sequence.target->state : nullptr};
+  const auto cols = size_t(sequence.entry->hidden_cols());
+  if (cols) out.hidden = feed.hidden.subspan(size_t(begin) * cols, size_t(n) * cols);
+  return out;
+}
+
+void Model::Impl::upload_hidden(const engine::Entry& entry, std::span<Part> parts) const {
+  const auto cols = size_t(entry.hidden_cols());
+  const auto pitch = uint64_t(tenon_encoding_row_bytes(TENON_ENC_F32, int64_t(cols)));
+  tenon_addr at = entry.hidden.address();
+  for (const Part& part : parts)
+    for (size_t i = 0; cols && i < part.tokens.size(); ++i, at += pitch)
+      loaded->device().upload(at, part.hidden.data() + i * cols, cols * sizeof(float));
+}
+
 // Writes the parts into the step record's host copy; answers the number of rows.
-uint32_t Model::Impl::fill(std::span<Part> parts) {
-  StepRecord& step = loaded->step();
+uint32_t Model::Impl::fill(engine::Entry& entry, std::span<Part> parts) {
+  StepRecord& step = *entry.step;
+  const store::Stores& stores = *entry.stores;
+  // A draft's row pairs the hidden row at its index with the token of the next position.
+  const int32_t ahead = entry.main ? 1 : 0;
   const auto token = step.host(StepRecord::kToken), position = step.host(StepRecord::kPosition), index = step.host(StepRecord::kIndex);
   const auto seq = step.host(StepRecord::kSeq), row_start = step.host(StepRecord::kRowStart), span = step.host(StepRecord::kSpan);
   const auto overlay = step.host(StepRecord::kOverlay);
@@ -207,12 +252,13 @@ uint32_t Model::Impl::fill(std::span<Part> parts) {
     step.host(StepRecord::kTapeStart)[s] = state.tape_rows;
     step.host(StepRecord::kHalf)[s] = state.half;
     step.host(StepRecord::kSlots)[s] = int32_t(state.slot);
-    for (size_t g = 0; g < loaded->stores().n_groups(); ++g)
-      loaded->stores().write_table(state, g, step.host_page_table(uint32_t(g), uint32_t(s)));
+    for (size_t g = 0; g < stores.n_groups(); ++g) stores.write_table(state, g, step.host_page_table(uint32_t(g), uint32_t(s)));
+    for (size_t g = stores.n_groups(); g < entry.n_groups(); ++g)
+      entry.main->stores->write_table(*parts[s].target, g - stores.n_groups(), step.host_page_table(uint32_t(g), uint32_t(s)));
     for (size_t i = 0; i < parts[s].tokens.size(); ++i, ++rows) {
       const int32_t at = int32_t(state.length + int64_t(i));
       token[rows] = parts[s].tokens[i], index[rows] = at, seq[rows] = int32_t(s), span[rows] = overlay[rows] = -1;
-      for (uint32_t stream = 0; stream < 4; ++stream) position[stream * stride + rows] = stream < 3 ? at : 0;
+      for (uint32_t stream = 0; stream < 4; ++stream) position[stream * stride + rows] = stream < 3 ? at + ahead : 0;
     }
   }
   row_start[parts.size()] = int32_t(rows);
@@ -222,10 +268,12 @@ uint32_t Model::Impl::fill(std::span<Part> parts) {
 }
 
 void Model::Impl::run_step(uint32_t phase, std::span<Part> parts, const Sink& sink) {
-  Program& program = loaded->program(phase, !sink.taps.empty());
-  StepRecord& step = loaded->step();
-  for (Part& part : parts) loaded->stores().reserve(*part.state, int64_t(part.tokens.size()));
-  const uint32_t rows = fill(parts);
+  engine::Entry& entry = *sink.entry;
+  Program& program = loaded->program(entry, phase, !sink.taps.empty());
+  StepRecord& step = *entry.step;
+  for (Part& part : parts) entry.stores->reserve(*part.state, int64_t(part.tokens.size()));
+  const uint32_t rows = fill(entry, parts);
+  upload_hidden(entry, parts);
   // The tail's rows: those whose logits are wanted, or all where taps need every row.
   struct OutRow {
     int32_t row;
@@ -271,12 +319,12 @@ void Model::Impl::run_step(uint32_t phase, std::span<Part> parts, const Sink& si
     }
   } catch (const std::exception& error) {
     // Recurrent state may have moved on already: such a sequence cannot be trusted any more.
-    if (loaded->stores().has_recurrent())
+    if (entry.stores->has_recurrent())
       for (Part& part : parts) part.state->fault = error.what();
     throw;
   }
   for (Part& part : parts) {
-    loaded->stores().stepped(*part.state, int64_t(part.tokens.size()), phase);
+    entry.stores->stepped(*part.state, int64_t(part.tokens.size()), phase);
     if (part.text && part.text->is_known) moved_on(part, phase);
   }
 }
@@ -291,17 +339,18 @@ void Model::Impl::moved_on(const Part& part, uint32_t phase) {
 
 void Model::Impl::emit(Program& program, int32_t row_in_tail, int64_t output, const Sink& sink) {
   const int32_t value = program.graph().logits;
+  const auto vocab = size_t(sink.entry->vocab());
   if (sink.options->on_row) {
     if (const float* row = program.host_row(value, uint32_t(row_in_tail))) {
-      sink.options->on_row(output, {row, size_t(info.vocab)});
+      sink.options->on_row(output, {row, vocab});
       return;
     }
-    logits.resize(size_t(info.vocab));
+    logits.resize(vocab);
     program.read_row(value, uint32_t(row_in_tail), logits.data());
-    sink.options->on_row(output, {logits.data(), size_t(info.vocab)});
+    sink.options->on_row(output, {logits.data(), vocab});
     return;
   }
-  program.read_row(value, uint32_t(row_in_tail), logits.data() + output * info.vocab);
+  program.read_row(value, uint32_t(row_in_tail), logits.data() + size_t(output) * vocab);
 }
 
 void Model::Impl::keep_taps(Program& program, std::span<Part> parts, uint32_t domain, uint32_t first, uint32_t count, const Sink& sink) {
@@ -319,13 +368,14 @@ void Model::Impl::keep_taps(Program& program, std::span<Part> parts, uint32_t do
   }
 }
 
-void Model::Impl::settle(store::SequenceState& state) {
+void Model::Impl::settle(Sequence::Impl& sequence) {
+  store::SequenceState& state = sequence.state;
   if (state.is_open) throw Error(ErrorKind::kUsage, "a transaction is open");
   if (!state.fault.empty()) throw Error(ErrorKind::kRuntime, "this sequence has ended: " + state.fault);
   if (!state.accepted) return;
   const ForwardOptions options;
-  const Sink sink = {&options, {}};
-  Part part = {&state, nullptr, {}, state.length, 0, {}};
+  const Sink sink = {sequence.entry, &options, {}};
+  Part part = {&state, nullptr, {}, state.length, 0, {}, {}, sequence.target ? &sequence.target->state : nullptr};
   run_step(TENON_PHASE_DECODE, {&part, 1}, sink);
 }
 
@@ -350,11 +400,22 @@ std::string Model::chat_template() const {
   return std::string(impl_->loaded->source().metadata().string("tokenizer.chat_template").value_or(""));
 }
 
+EntryInfo Model::entry(std::string_view name) const {
+  const engine::Entry& entry = impl_->loaded->entry(name);
+  return {entry.name, entry.hidden_cols(), entry.vocab(), entry.ids};
+}
+
 Sequence Model::sequence() {
-  auto impl = std::make_unique<Sequence::Impl>();
-  impl->model = impl_.get();
-  impl->state = impl_->loaded->stores().create();
-  return Sequence(std::move(impl));
+  engine::Entry& main = impl_->loaded->main();
+  return Sequence(std::make_unique<Sequence::Impl>(Sequence::Impl{impl_.get(), &main, nullptr, main.stores->create(), {}}));
+}
+
+Sequence Model::draft_sequence(const Sequence& target, std::string_view entry) {
+  if (!target.impl_ || target.impl_->model != impl_.get() || target.impl_->entry->main)
+    throw Error(ErrorKind::kUsage, "a draft is for a sequence of the model's main entry");
+  engine::Entry& draft = impl_->loaded->entry(entry);
+  if (!draft.main) throw Error(ErrorKind::kUsage, "entry " + draft.name + " is no draft");
+  return Sequence(std::make_unique<Sequence::Impl>(Sequence::Impl{impl_.get(), &draft, target.impl_.get(), draft.stores->create(), {}}));
 }
 
 Output Model::forward(std::span<const Feed> feeds, const ForwardOptions& options) { return impl_->forward(feeds, options); }
@@ -382,25 +443,25 @@ Sequence& Sequence::operator=(Sequence&& other) noexcept {
 Sequence::~Sequence() {
   if (!impl_) return;
   impl_->model->index.leave(impl_->text);
-  impl_->model->loaded->stores().drop(impl_->state);
+  impl_->entry->stores->drop(impl_->state);
 }
 
 int64_t Sequence::length() const { return impl_->state.length; }
-void Sequence::begin() { impl_->model->loaded->stores().begin(impl_->state); }
+void Sequence::begin() { impl_->entry->stores->begin(impl_->state); }
 
 void Sequence::commit(int64_t keep) {
-  impl_->model->loaded->stores().commit(impl_->state, keep);
+  impl_->entry->stores->commit(impl_->state, keep);
   impl_->model->was_committed(*impl_);
 }
 
 void Sequence::rollback() {
-  impl_->model->loaded->stores().rollback(impl_->state);
+  impl_->entry->stores->rollback(impl_->state);
   impl_->model->was_cut(*impl_);
 }
 
 int64_t Sequence::truncate(int64_t n) {
-  if (n > 0) impl_->model->settle(impl_->state);
-  const int64_t kept = impl_->model->loaded->stores().truncate(impl_->state, n);
+  if (n > 0) impl_->model->settle(*impl_);
+  const int64_t kept = impl_->entry->stores->truncate(impl_->state, n);
   impl_->model->was_cut(*impl_);
   return kept;
 }
@@ -410,23 +471,22 @@ Resumed Sequence::resume(std::span<const int32_t> prompt, const ResumeOptions& o
 }
 
 Sequence Sequence::fork() {
-  impl_->model->settle(impl_->state);
-  auto impl = std::make_unique<Impl>();
-  impl->model = impl_->model;
+  impl_->model->settle(*impl_);
+  auto impl = std::make_unique<Impl>(Impl{impl_->model, impl_->entry, impl_->target, {}, {}});
   impl->text.is_known = impl_->text.is_known, impl->text.tokens = impl_->text.tokens;
-  impl->state = impl_->model->loaded->stores().fork(impl_->state);
+  impl->state = impl_->entry->stores->fork(impl_->state);
   if (impl_->text.node) impl_->model->index.enter(impl->text, impl_->text.node);
   return Sequence(std::move(impl));
 }
 
 std::vector<uint8_t> Sequence::save() const {
-  impl_->model->settle(impl_->state);
-  return impl_->model->loaded->stores().save(impl_->state);
+  impl_->model->settle(*impl_);
+  return impl_->entry->stores->save(impl_->state);
 }
 
 void Sequence::restore(std::span<const uint8_t> bytes) {
   if (impl_->state.is_open) throw Error(ErrorKind::kUsage, "a transaction is open");
-  impl_->model->loaded->stores().restore(impl_->state, bytes);
+  impl_->entry->stores->restore(impl_->state, bytes);
   impl_->state.fault.clear();
   impl_->model->index.leave(impl_->text);
   impl_->text = {};  // which tokens these are, the bytes do not say

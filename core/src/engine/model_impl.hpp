@@ -26,12 +26,16 @@ struct StepPart {
     int64_t output;    // number of the wanted row in the call
   };
   std::vector<Want> wants;
+  std::span<const float> hidden;  // a row a token
+  const store::SequenceState* target = nullptr;  // of a draft: the sequence drafted for
 };
 
 }  // namespace engine
 
 struct Sequence::Impl {
   Model::Impl* model;
+  engine::Entry* entry;
+  const Impl* target;  // of a draft
   store::SequenceState state;
   engine::LiveText text;
 };
@@ -41,15 +45,16 @@ struct Model::Impl {
   explicit Impl(std::unique_ptr<engine::Loaded> parts);
 
   using Part = engine::StepPart;
-  // What a forward call collects.
+  // What a forward call runs and collects.
   struct Sink {
+    engine::Entry* entry;
     const ForwardOptions* options;
     std::vector<std::string> taps;  // names of the graph's taps that were asked for
   };
 
   Output forward(std::span<const Feed> feeds, const ForwardOptions& options);
   // Replays accepted rows that wait, so that stores hold what the lengths say.
-  void settle(store::SequenceState& state);
+  void settle(Sequence::Impl& sequence);
   Resumed resume(Sequence::Impl& sequence, std::span<const int32_t> prompt, const ResumeOptions& options);
   // The sequence was cut, or its transaction ended.
   void was_cut(Sequence::Impl& sequence);
@@ -64,15 +69,18 @@ struct Model::Impl {
 
  private:
   void check(std::span<const Feed> feeds, const ForwardOptions& options) const;
+  void check_draft(const Feed& feed) const;
   void run_prefill(const Feed& feed, int64_t first_row, int64_t first_output, const Sink& sink);
   void run_decode(std::span<const Feed> feeds, std::span<const size_t> which, std::span<const int64_t> first_rows,
                   std::span<const int64_t> first_outputs, const Sink& sink);
   void run_step(uint32_t phase, std::span<Part> parts, const Sink& sink);
   void moved_on(const Part& part, uint32_t phase);
-  uint32_t fill(std::span<Part> parts);
+  uint32_t fill(engine::Entry& entry, std::span<Part> parts);
+  void upload_hidden(const engine::Entry& entry, std::span<Part> parts) const;
+  static Part part_of(const Feed& feed, int64_t begin, int64_t n, int64_t seq_end, int64_t first_row, int64_t first_output);
   void emit(program::Program& program, int32_t row_in_tail, int64_t output, const Sink& sink);
   void keep_taps(program::Program& program, std::span<Part> parts, uint32_t domain, uint32_t first, uint32_t count, const Sink& sink);
-  std::vector<std::string> tap_names(const std::vector<std::string>& wanted) const;
+  static std::vector<std::string> tap_names(const graph::Graph& graph, const std::vector<std::string>& wanted);
 };
 
 }  // namespace tenon

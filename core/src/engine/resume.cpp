@@ -25,6 +25,7 @@ int64_t own_length(const store::Stores& stores, const store::SequenceState& stat
 }  // namespace
 
 Resumed Model::Impl::resume(Sequence::Impl& sequence, std::span<const int32_t> prompt, const ResumeOptions& options) {
+  if (sequence.entry->main) throw Error(ErrorKind::kUsage, "a draft's sequence has nothing to resume from");
   store::Stores& stores = loaded->stores();
   store::SequenceState& state = sequence.state;
   engine::LiveText& text = sequence.text;
@@ -78,7 +79,7 @@ void Model::Impl::was_committed(Sequence::Impl& sequence) {
   const int64_t crossed = state.length / kGrid * kGrid;
   if (!sequence.text.node || !index.takes_checkpoints() || crossed <= state.base) return;
   if (!state.accepted || crossed == state.length) {
-    settle(state);
+    settle(sequence);
     store::SequenceState there = state;
     there.length = crossed;
     index.checkpoint(sequence.text, there, engine::Mark::kSpaced);
@@ -90,7 +91,7 @@ void Model::Impl::was_committed(Sequence::Impl& sequence) {
   const int32_t before = stores.take_snapshot(state);
   state.length = crossed, state.accepted -= int32_t(waiting.length - crossed);
   try {
-    settle(state);
+    settle(sequence);
     index.checkpoint(sequence.text, state, engine::Mark::kSpaced);
   } catch (...) {
     stores.drop_snapshot(before);

@@ -8,10 +8,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <unordered_map>
+#include <optional>
 
 namespace tenon::graph {
 namespace {
@@ -25,7 +26,10 @@ constexpr uint32_t kMaxExperts = 1 << 16;
 
 class Builder {
  public:
-  Builder(std::string architecture, const NameMap& names) : architecture_(std::move(architecture)), names_(names) {}
+  Builder(std::string architecture, const NameMap& names, const DraftFor* draft)
+      : architecture_(std::move(architecture)), names_(names), draft_(draft), source_(draft ? draft->source : 0) {
+    if (draft) graph_.weights = draft->before.weights, graph_.weight_ids = draft->before.weight_ids;
+  }
 
   int32_t layer(uint32_t index) {
     if (index != graph_.n_layers) return refuse(fmt::format("layer({}) after {} layers", index, graph_.n_layers));
@@ -34,8 +38,9 @@ class Builder {
   }
 
   int32_t weight(const tenon_weight_decl& decl) {
+    if (TENON_HAS(&decl, target) && decl.target.size) return weight_of_target(decl);
     const std::string name(view(decl.name));
-    if (const auto it = weight_ids_.find(name); it != weight_ids_.end()) return it->second;
+    if (const auto known = find_weight(source_, name)) return *known;
     if (graph_.weights.size() >= kMaxWeights) return refuse("too many weights");
     if (decl.rows < 1 || decl.cols < 1 || decl.rows > kMaxCols || decl.cols > kMaxCols)
       return refuse(fmt::format("weight {} is declared with {} rows of {} columns", name, decl.rows, decl.cols));
@@ -43,11 +48,10 @@ class Builder {
       return refuse(fmt::format("weight {} is declared for {} experts, expected at most {}", name, decl.n_expert, kMaxExperts));
     const Binding* binding = names_.find(name);
     if (!binding && decl.tied_to.size) {
-      const auto tied = weight_ids_.find(std::string(view(decl.tied_to)));
-      if (tied == weight_ids_.end())
-        return refuse(fmt::format("weight {} is tied to {}, which is not declared", name, view(decl.tied_to)));
-      weight_ids_[name] = tied->second;
-      return tied->second;
+      const auto tied = find_weight(source_, std::string(view(decl.tied_to)));
+      if (!tied) return refuse(fmt::format("weight {} is tied to {}, which is not declared", name, view(decl.tied_to)));
+      graph_.weight_ids[{source_, name}] = *tied;
+      return *tied;
     }
     if (!binding) missing_.push_back(name);
     if (binding) check_shape(name, decl, *binding);
@@ -63,7 +67,13 @@ class Builder {
   int32_t constant(tenon_str name, const float* values, int64_t rows, int64_t cols) {
     if (rows <= 0 || cols <= 0 || rows > kMaxCols / cols) return refuse("a constant needs positive dimensions");
     const std::string text(view(name));
-    if (weight_ids_.contains(text)) return refuse(fmt::format("constant {} is declared twice", text));
+    // A draft may have the constants of the entries before it.
+    if (const auto known = find_weight(source_, text)) {
+      const Weight& same = graph_.weights[size_t(*known)];
+      const bool equal = draft_ && same.rows == rows && same.cols == cols && same.constant.size() == size_t(rows * cols) &&
+                         std::equal(same.constant.begin(), same.constant.end(), values);
+      return equal ? *known : refuse(fmt::format("constant {} is declared twice", text));
+    }
     Weight out;
     out.name = text, out.rows = rows, out.cols = cols, out.is_constant = true;
     out.constant.assign(values, values + rows * cols);
@@ -81,7 +91,7 @@ class Builder {
                                   read.cols_v, read.window));
       return decl.alias;
     }
-    if (decl.target.size) return refuse("stores of a target model are not served by this build");
+    if (decl.target.size) return store_of_target(decl);
     if (graph_.stores.size() >= kMaxStores) return refuse("too many stores");
     if (decl.kind != TENON_STORE_PAGED && decl.kind != TENON_STORE_CONV && decl.kind != TENON_STORE_RECURRENT)
       return refuse(fmt::format("store kind {} is not served by this build", decl.kind));
@@ -92,14 +102,22 @@ class Builder {
     out.cols_k = decl.cols_k, out.cols_v = decl.cols_v, out.tape_cols = decl.tape_cols;
     if (out.kind == TENON_STORE_CONV) out.tape_cols = decl.cols_k;
     out.cut = decl.cut, out.layer = current_layer();
+    if (TENON_HAS(&decl, role)) out.role = view(decl.role);
     graph_.stores.push_back(out);
     return int32_t(graph_.stores.size()) - 1;
   }
 
   int32_t input(uint32_t what) {
-    if (what != TENON_INPUT_TOKENS) return refuse(fmt::format("input {} is not served by this build", what));
     Value value;
-    value.input = what, value.encoding = TENON_ENC_I32, value.cols = 1;
+    value.input = what;
+    if (what == TENON_INPUT_TOKENS) {
+      value.encoding = TENON_ENC_I32, value.cols = 1;
+    } else if (what == TENON_INPUT_HIDDEN) {
+      if (!draft_) return refuse("hidden rows are an input of drafts");
+      value.cols = draft_->width;
+    } else {
+      return refuse(fmt::format("input {} is not served by this build", what));
+    }
     return add_value(value);
   }
 
@@ -191,6 +209,13 @@ class Builder {
     return TENON_OK;
   }
 
+  tenon_status id_map(tenon_str canonical) {
+    if (!draft_) return fail("an id map is for drafts");
+    if (!names_.find(view(canonical))) return fail(fmt::format("id map {}: the files have no such tensor", view(canonical)));
+    graph_.id_map = view(canonical);
+    return TENON_OK;
+  }
+
   Graph take() {
     if (!missing_.empty())
       throw Error(ErrorKind::kFile, fmt::format("{}: {} tensors are missing: {}", architecture_, missing_.size(),
@@ -205,6 +230,8 @@ class Builder {
  private:
   static tenon_status fail(const std::string& message) { return plugin::set_message(TENON_INVALID_ARGUMENT, message); }
   static int32_t refuse(const std::string& message) { return -fail(message); }
+  // The files are at fault, not the architecture: a draft and a model that were not made for each other.
+  static int32_t misfit(const std::string& message) { return -plugin::set_message(TENON_CORRUPT, message); }
   bool is_value(int32_t id) const { return id >= 0 && size_t(id) < graph_.values.size(); }
   // Computed and stored as it is, so that its rows can be read after a run.
   bool is_whole(int32_t id) const { return !graph_.values[size_t(id)].is_view() && !graph_.values[size_t(id)].input; }
@@ -214,9 +241,41 @@ class Builder {
     graph_.values.push_back(value);
     return int32_t(graph_.values.size()) - 1;
   }
+  std::optional<int32_t> find_weight(uint32_t source, const std::string& name) const {
+    const auto found = graph_.weight_ids.find({source, name});
+    return found == graph_.weight_ids.end() ? std::nullopt : std::optional(found->second);
+  }
+  int32_t weight_of_target(const tenon_weight_decl& decl) const {
+    const std::string name(view(decl.target));
+    const auto found = draft_ ? find_weight(0, name) : std::nullopt;
+    if (!found) return misfit(fmt::format("weight {} of the model drafted for: it has none", name));
+    const Weight& theirs = graph_.weights[size_t(*found)];
+    if ((decl.rows && decl.rows != theirs.rows) || (decl.cols && decl.cols != theirs.cols))
+      return misfit(fmt::format("weight {} of the model drafted for has {} rows of {} columns, but {} expects {} of {}", name,
+                                theirs.rows, theirs.cols, architecture_, decl.rows, decl.cols));
+    return *found;
+  }
+  int32_t store_of_target(const tenon_store_decl& decl) {
+    const std::string role(view(decl.target));
+    if (!draft_) return refuse(fmt::format("store {} of a model drafted for: this is no draft", role));
+    int32_t target = -1;
+    for (size_t i = 0; i < draft_->main.stores.size(); ++i)
+      if (draft_->main.stores[i].role == role) target = int32_t(i);
+    if (target < 0) return misfit(fmt::format("the model drafted for has no store \"{}\"", role));
+    Store out = draft_->main.stores[size_t(target)];
+    if (out.kind != TENON_STORE_PAGED || out.kind != decl.kind || out.heads != decl.heads || out.cols_k != decl.cols_k ||
+        out.cols_v != decl.cols_v || out.window != decl.window)
+      return misfit(fmt::format("store \"{}\" of the model drafted for has {} heads, {} and {} columns, window {}, but {} expects "
+                                "{}, {} and {}, {}", role, out.heads, out.cols_k, out.cols_v, out.window, architecture_, decl.heads,
+                                decl.cols_k, decl.cols_v, decl.window));
+    out.target = target, out.layer = current_layer();
+    graph_.stores.push_back(out);
+    return int32_t(graph_.stores.size()) - 1;
+  }
   int32_t add_weight(Weight weight) {
     const int32_t id = int32_t(graph_.weights.size());
-    weight_ids_[weight.name] = id;
+    weight.source = source_;
+    graph_.weight_ids[{source_, weight.name}] = id;
     graph_.weights.push_back(std::move(weight));
     return id;
   }
@@ -277,10 +336,11 @@ class Builder {
 
   // A product with a weight whose file keeps one factor of all its values beside it. No kernel needs to know of it.
   int32_t times_factor(int32_t id, const Weight& weight) {
-    const Binding* binding = weight.is_constant ? nullptr : names_.find(weight.name);
+    const NameMap& names = weight.source == source_ ? names_ : *draft_->names;
+    const Binding* binding = weight.is_constant ? nullptr : names.find(weight.name);
     if (!binding || !binding->tensor->factors_apart) return id;
     tenon_scale_attr attr = {sizeof attr, 1.0f};
-    std::memcpy(&attr.factor, names_.source().data(*binding->tensor->plane(TENON_PLANE_MACRO)), sizeof attr.factor);
+    std::memcpy(&attr.factor, names.source().data(*binding->tensor->plane(TENON_PLANE_MACRO)), sizeof attr.factor);
     if (attr.factor == 1.0f) return id;
     Node node;
     node.op = TENON_OP_SCALE, node.layer = current_layer(), node.name = weight.name + " factor";
@@ -300,8 +360,9 @@ class Builder {
 
   std::string architecture_;
   const NameMap& names_;
+  const DraftFor* draft_;
+  uint32_t source_;
   Graph graph_;
-  std::unordered_map<std::string, int32_t> weight_ids_;
   std::map<std::pair<int32_t, int32_t>, int32_t> divided_;
   std::vector<std::string> missing_, shapes_;
 };
@@ -340,6 +401,7 @@ tenon_builder table_of(Builder& builder) {
     return call<&Builder::op, tenon_status>(s, op, a, in, ni, w, nw, st, ns, out, no);
   };
   table.tap = [](void* s, int32_t v, tenon_str n) noexcept { return call<&Builder::tap, tenon_status>(s, v, n); };
+  table.id_map = [](void* s, tenon_str n) noexcept { return call<&Builder::id_map, tenon_status>(s, n); };
   table.logits = [](void* s, int32_t v, float cap, const int32_t* never, uint32_t n) noexcept {
     return call<&Builder::logits, tenon_status>(s, v, cap, never, n);
   };
@@ -348,9 +410,10 @@ tenon_builder table_of(Builder& builder) {
 
 }  // namespace
 
-Graph build_graph(const tenon_architecture& architecture, void* model, std::string_view entry, const NameMap& names) {
+Graph build_graph(const tenon_architecture& architecture, void* model, std::string_view entry, const NameMap& names,
+                  const DraftFor* draft) {
   const std::string name(view(architecture.name));
-  Builder builder(name, names);
+  Builder builder(name, names, draft);
   const tenon_builder table = table_of(builder);
   plugin::check_status(architecture.build(model, {entry.data(), entry.size()}, &table),
                        fmt::format("{}: building entry \"{}\"", name, entry));

@@ -8,6 +8,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tenon::graph {
@@ -38,7 +39,8 @@ struct Node {
 };
 
 struct Weight {
-  std::string name;  // canonical
+  std::string name;     // canonical
+  uint32_t source = 0;  // whose files it comes from: 0 the model's, 1 those of a draft that has its own
   uint32_t role = TENON_ROLE_REPLICATED, flags = 0, parts = 0, n_expert = 0;
   int64_t rows = 0, cols = 0;
   std::vector<tenon_segment> segments;
@@ -52,17 +54,21 @@ struct Store {
   int32_t window = 0;
   int64_t cols_k = 0, cols_v = 0, tape_cols = 0;
   tenon_segment cut = {};
+  std::string role;     // what drafts call it
+  int32_t target = -1;  // in a draft: number of the store of the model drafted for that this one is; -1 = its own
 };
 
 struct Graph {
   std::vector<Value> values;
-  std::vector<Node> nodes;  // in an order that respects every dependency
-  std::vector<Weight> weights;
+  std::vector<Node> nodes;      // in an order that respects every dependency
+  std::vector<Weight> weights;  // of the entries before it, numbered alike, then its own
+  std::map<std::pair<uint32_t, std::string>, int32_t> weight_ids;  // by source and name; tied names too
   std::vector<Store> stores;
   std::map<std::string, int32_t> taps;
   int32_t logits = -1;  // value with vocab columns, before the cap
   float softcap = 0;
   std::vector<int32_t> never;
+  std::string id_map;  // canonical name of the tensor with the ids that the logits stand for; "" = all, in order
   uint32_t n_layers = 0;
 
   int32_t base_of(int32_t value) const { return values[size_t(value)].is_view() ? values[size_t(value)].base : value; }

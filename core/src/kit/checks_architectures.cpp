@@ -104,6 +104,21 @@ std::vector<tenon_name_rule> rules_of(const tenon_architecture& a, void* model, 
   return {rules, rules + n};
 }
 
+bool has_main(const tenon_limits& limits) {
+  for (uint32_t i = 0; i < limits.n_entry; ++i)
+    if (view(limits.entries[i]) == "main") return true;
+  return false;
+}
+
+// A model file whose entries are all drafts: there is nothing to run without the model that they are for.
+bool holds_drafts_alone(const tenon_architecture& a, const source::ModelSource& source) {
+  const Attempt attempt(a, *source.meta_handle());
+  tenon_limits limits = {};
+  limits.struct_size = sizeof limits;
+  if (attempt.status != TENON_OK || a.limits(attempt.model(), &limits) != TENON_OK) return false;
+  return limits.n_entry > 0 && !has_main(limits) && view(limits.entries[0]).starts_with("draft.");
+}
+
 std::string configure_fault(const tenon_architecture& a, const source::ModelSource& source) {
   const Attempt attempt(a, *source.meta_handle());
   if (attempt.status != TENON_OK) return "configure() failed: " + attempt.message;
@@ -114,9 +129,7 @@ std::string configure_fault(const tenon_architecture& a, const source::ModelSour
     return "limits() says width " + std::to_string(limits.width) + ", vocabulary " + std::to_string(limits.vocab) +
            ", " + std::to_string(limits.n_layer) + " layers, context " + std::to_string(limits.context);
   if (limits.chunk_grid % TENON_PAGE_TOKENS) return "limits() says chunk_grid " + std::to_string(limits.chunk_grid);
-  bool has_main = false;
-  for (uint32_t i = 0; i < limits.n_entry; ++i) has_main = has_main || view(limits.entries[i]) == "main";
-  if (!has_main) return "limits() lists no entry \"main\"";
+  if (!has_main(limits)) return "limits() lists no entry \"main\"";
   const tenon_name_rule* rules = nullptr;
   uint32_t n = 0;
   if (a.names(attempt.model(), str("a scheme that nobody has"), &rules, &n) != TENON_NOT_FOUND)
@@ -217,6 +230,10 @@ void check_architecture(Session& session, Opened& opened, const tenon_architectu
       if (!source) source = source::ModelSource::open(path, opened.host());
       if (score_of(a, *source->meta_handle()) == 0) {
         missing = "the model of --model is of another architecture";
+        return skip(missing);
+      }
+      if (holds_drafts_alone(a, *source)) {
+        missing = "the file of --model holds drafts alone";
         return skip(missing);
       }
       return outcome(fault(a, *source));

@@ -127,12 +127,13 @@ tenon_view Program::view_of(int32_t id, uint32_t worker, const tenon_step* step,
   out.encoding = value.encoding, out.cols = value.cols;
   out.rows = value.domain == TENON_DOMAIN_OUTPUT_ROWS ? options.max_outputs : options.max_rows;
   out.groups = 1;
-  if (value.input) {
+  if (value.input == TENON_INPUT_TOKENS) {
     out.data = step->token, out.row_bytes = 4;
     return out;
   }
   const Place& place = arena_.values[size_t(id)];
   out.data = place.is_private ? private_.address() + private_step_ * worker + place.offset : shared_.address() + place.offset;
+  if (base.input == TENON_INPUT_HIDDEN) out.data = options.hidden;
   out.row_bytes = tenon_encoding_row_bytes(base.encoding, base.cols);
   out.group_bytes = out.row_bytes;
   if (value.is_view()) {

@@ -23,11 +23,12 @@ constexpr int64_t kSliceRows = 256;
 
 tenon_addr address_of(const void* pointer) { return reinterpret_cast<tenon_addr>(pointer); }
 
-std::vector<bool> matrices(const graph::Graph& graph) {
-  std::vector<bool> out(graph.weights.size(), false);
-  for (const graph::Node& node : graph.nodes)
-    if (node.op == TENON_OP_LINEAR || node.op == TENON_OP_EMBED || node.op == TENON_OP_EXPERT_FFN)
-      for (int32_t id : node.weight) out[size_t(id)] = true;
+std::vector<bool> matrices(std::span<const graph::Graph* const> graphs) {
+  std::vector<bool> out(graphs.back()->weights.size(), false);
+  for (const graph::Graph* graph : graphs)
+    for (const graph::Node& node : graph->nodes)
+      if (node.op == TENON_OP_LINEAR || node.op == TENON_OP_EMBED || node.op == TENON_OP_EXPERT_FFN)
+        for (int32_t id : node.weight) out[size_t(id)] = true;
   return out;
 }
 
@@ -54,9 +55,11 @@ void divide(std::vector<float>& values, const std::vector<float>& divisor, const
 
 }  // namespace
 
-WeightSet::WeightSet(const graph::Graph& graph, const graph::NameMap& names, const plugin::Registry& registry, Device device)
-    : registry_(registry), source_(names.source()), device_(device), entries_(graph.weights.size()) {
-  const std::vector<bool> is_matrix = matrices(graph);
+WeightSet::WeightSet(std::span<const graph::Graph* const> graphs, std::span<const graph::NameMap* const> names,
+                     const plugin::Registry& registry, Device device)
+    : registry_(registry), device_(device), entries_(graphs.back()->weights.size()) {
+  const graph::Graph& graph = *graphs.back();
+  const std::vector<bool> is_matrix = matrices(graphs);
   for (size_t i = 0; i < entries_.size(); ++i) {
     const graph::Weight& weight = graph.weights[i];
     Entry& entry = entries_[i];
@@ -71,7 +74,8 @@ WeightSet::WeightSet(const graph::Graph& graph, const graph::NameMap& names, con
       if (weight.divisor >= 0)
         divide(entry.dense, entries_[size_t(weight.divisor)].dense, graph.weights[size_t(weight.divisor)].name);
     } else {
-      entry.binding = names.find(weight.name);
+      entry.source = &names[weight.source]->source();
+      entry.binding = names[weight.source]->find(weight.name);
       entry.tensor = entry.binding->tensor;
       describe(weight, entry);
       if (!entry.is_matrix || !keeps_bytes(entry.binding->transform)) make_dense(weight, *entry.binding, entry);
@@ -109,7 +113,7 @@ void WeightSet::make_dense(const graph::Weight& weight, const graph::Binding& bi
                                               "expert_ffn only ({})", binding.tensor->name, weight.name));
   tenon_weight raw = entry.raw;
   for (const source::Plane& plane : binding.tensor->planes)
-    if (plane.role < 4) raw.plane[plane.role] = address_of(source_.data(plane));
+    if (plane.role < 4) raw.plane[plane.role] = address_of(entry.source->data(plane));
   // The tensor may be a vector that is declared as the other kind of vector: decode it as the file has it.
   raw.rows = weight.rows * weight.cols / binding.tensor->cols(), raw.cols = binding.tensor->cols();
   const tenon_dtype* dtype = registry_.dtype(raw.dtype);
@@ -146,7 +150,7 @@ tenon_weight WeightSet::source_matrix(const Entry& entry, int64_t matrix) const 
   }
   for (uint32_t role = 0; role < n_role(entry); ++role)
     if (const PlanePart part = part_of(entry, matrix, role); part.plane)
-      out.plane[role] = address_of(source_.data(*part.plane)) + part.offset;
+      out.plane[role] = address_of(entry.source->data(*part.plane)) + part.offset;
   return out;
 }
 
@@ -158,7 +162,7 @@ std::vector<float> WeightSet::macros(const Entry& entry) const {
   std::vector<float> out(size_t(entry.n_matrix()), 1.0f);
   for (size_t e = 0; e < out.size(); ++e)
     if (const PlanePart part = part_of(entry, int64_t(e), TENON_PLANE_MACRO); part.plane)
-      std::memcpy(&out[e], source_.data(*part.plane) + part.offset, sizeof(float));
+      std::memcpy(&out[e], entry.source->data(*part.plane) + part.offset, sizeof(float));
   return out;
 }
 
@@ -208,7 +212,7 @@ void WeightSet::copy_matrices(Entry& entry) {
   for (int64_t e = 0; e < entry.n_matrix(); ++e)
     for (uint32_t role = 0; role < n_role(entry); ++role)
       if (const PlanePart part = part_of(entry, e, role); part.plane)
-        device_.upload(entry.copied.address() + uint64_t(e) * step + entry.copied_plane[role], source_.data(*part.plane) + part.offset,
+        device_.upload(entry.copied.address() + uint64_t(e) * step + entry.copied_plane[role], entry.source->data(*part.plane) + part.offset,
                        part.bytes);
 }
 
@@ -241,7 +245,7 @@ void WeightSet::pack_slice(const Slice& slice) {
   plugin::check_status(entry.how.kernel->pack(entry.how.kernel, entry.how.node, &pack), "pack a weight");
   if (!entry.tensor || !entry.dense.empty() || entry.wants_raw) return;
   const PlanePart codes = part_of(entry, slice.matrix, TENON_PLANE_CODES);
-  source_.drop_pages(*codes.plane, codes.offset + uint64_t(slice.row0 * entry.raw.row_bytes),
+  entry.source->drop_pages(*codes.plane, codes.offset + uint64_t(slice.row0 * entry.raw.row_bytes),
                      uint64_t(slice.rows * entry.raw.row_bytes));
 }
 

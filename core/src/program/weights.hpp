@@ -9,8 +9,10 @@
 #include <tenon/abi.h>
 #include <tenon/engine.hpp>
 
+#include <array>
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace tenon::plugin {
@@ -31,8 +33,12 @@ struct PackRequest {
 // One thread, but for pack(), which uses `n_workers` threads of its own.
 class WeightSet {
  public:
+  // Of several graphs, of which the last one numbers the weights of all; `names` by the weights' source.
   // Throws Error(kFile) for a tensor whose dtype no plugin knows.
-  WeightSet(const graph::Graph& graph, const graph::NameMap& names, const plugin::Registry& registry, Device device);
+  WeightSet(std::span<const graph::Graph* const> graphs, std::span<const graph::NameMap* const> names,
+            const plugin::Registry& registry, Device device);
+  WeightSet(const graph::Graph& graph, const graph::NameMap& names, const plugin::Registry& registry, Device device)
+      : WeightSet(std::array{&graph}, std::array{&names}, registry, device) {}
 
   // Without addresses, for accept(). layout: the packed form asked for before, or 0.
   tenon_weight described(int32_t id) const;
@@ -55,6 +61,7 @@ class WeightSet {
 
  private:
   struct Entry {
+    const source::ModelSource* source = nullptr;
     const source::Tensor* tensor = nullptr;
     const graph::Binding* binding = nullptr;
     tenon_weight raw = {};
@@ -91,7 +98,6 @@ class WeightSet {
   std::vector<float> macros(const Entry& entry) const;
 
   const plugin::Registry& registry_;
-  const source::ModelSource& source_;
   Device device_;
   std::vector<Entry> entries_;
   std::map<std::pair<std::vector<int32_t>, std::vector<uint32_t>>, std::unique_ptr<Bank>> banks_;

@@ -5,6 +5,7 @@
 // at a time. Shapes are compared with the file's tensors before the host sees the model.
 #pragma once
 
+#include <algorithm>
 #include <initializer_list>
 #include <memory>
 #include <string>
@@ -15,14 +16,17 @@
 #include <tenon/sdk/plugin.hpp>
 #include <tenon/sdk/weights.hpp>
 #include <tenon/sdk/written.hpp>
+#include <utility>
 #include <vector>
 
 namespace tenon::sdk {
 
 struct Limits {
   int64_t n_layers = 0, width = 0, vocab = 0;
-  int64_t context = 0;         // trained length in tokens; 0 = unknown
-  int64_t n_draft_unused = 0;  // draft blocks in the file that no entry uses
+  int64_t context = 0;          // trained length in tokens; 0 = unknown
+  int64_t n_draft_unused = 0;   // draft blocks in the file that no entry uses
+  int64_t n_draft_absent = 0;   // draft blocks that the file announces and leaves to another
+  std::string drafts_for = {};  // architecture that the drafts are for; empty = this one
 };
 
 class Architecture {
@@ -33,7 +37,8 @@ class Architecture {
   virtual void declare(Weights&) const = 0;
   // Rules for rules.scheme(); false = scheme unknown. "gguf" gets the canonical names by itself, after what this adds.
   virtual bool names(NameRules& rules) const { return rules.scheme() == "gguf"; }
-  // Names of the graphs; the first is "main".
+  // Names of the graphs that the files hold: "main", and drafts as "draft.0", "draft.1" …; a file may hold drafts
+  // alone.
   virtual std::vector<std::string> entries() const { return {"main"}; }
   virtual void build(const Graph&, std::string_view entry) const = 0;
   // What a file of this model would say in that scheme; false = it is not written so. Weights go under their canonical names.
@@ -63,6 +68,7 @@ class Model {
     if (!rules) throw Error(TENON_UNSUPPORTED, id_ + " knows no tensor names of scheme " + meta.scheme());
     check_tensors(id_, weights_, *rules, meta);
     gguf_.forget_source(), hf_.forget_source();
+    limits_ = architecture_->limits();
     entries_ = architecture_->entries();
     for (const std::string& entry : entries_) entry_names_.push_back(to_str(entry));
   }
@@ -75,13 +81,15 @@ class Model {
     return nullptr;
   }
   void limits(tenon_limits* out) const {
-    const Limits l = architecture_->limits();
+    const Limits& l = limits_;
     *out = {};
     out->struct_size = sizeof *out;
     out->n_layer = static_cast<uint32_t>(l.n_layers), out->width = l.width, out->vocab = l.vocab,
     out->context = l.context;
     out->n_entry = static_cast<uint32_t>(entry_names_.size()), out->entries = entry_names_.data();
     out->n_draft_unused = static_cast<uint32_t>(l.n_draft_unused);
+    out->n_draft_absent = static_cast<uint32_t>(l.n_draft_absent);
+    out->drafts_for = to_str(l.drafts_for);
   }
   // Null: not written in that scheme. One thread; what it answers lives until the next call.
   const Written* written(std::string_view scheme) {
@@ -106,6 +114,7 @@ class Model {
   NameRules gguf_, hf_;
   bool has_gguf_ = false, has_hf_ = false;
   std::unique_ptr<Written> written_;
+  Limits limits_;
   std::vector<std::string> entries_;
   std::vector<tenon_str> entry_names_;
 };
@@ -120,7 +129,7 @@ class ArchitectureRecord {
     table_.name = to_str(id_.id);
     table_.self = this;
     table_.score = [](void* self, const tenon_meta* meta, uint32_t* score) noexcept {
-      return guard([&] { *score = of(self).claims(Metadata(meta)) ? 100 : 0; });
+      return guard([&] { *score = of(self).score(Metadata(meta)); });
     };
     table_.configure = [](void* self, const tenon_meta* handle, void** model) noexcept {
       return guard([&] {
@@ -157,12 +166,15 @@ class ArchitectureRecord {
 
  private:
   static const ArchitectureRecord& of(const void* self) { return *static_cast<const ArchitectureRecord*>(self); }
-  bool claims(const Metadata& meta) const {
-    const std::string name = meta.architecture();
-    if (meta.is_gguf()) return name == id_.id;
-    for (const std::string& type : id_.model_types)
-      if (name == type) return true;
-    return false;
+  // A config may be of a model around the text model, whose own type then counts less.
+  uint32_t score(const Metadata& meta) const {
+    if (meta.is_gguf()) return meta.architecture() == id_.id ? 100 : 0;
+    for (const auto& [key, score] :
+         {std::pair<const char*, uint32_t>{"model_type", 100}, {"text_config.model_type", 90}})
+      if (const auto type = meta.find(key))
+        if (std::find(id_.model_types.begin(), id_.model_types.end(), type->as<std::string>()) != id_.model_types.end())
+          return score;
+    return 0;
   }
   ArchitectureId id_;
   MakeArchitecture make_;

@@ -1,7 +1,8 @@
 // graph.hpp: the host's builder as C++. A Graph writes one entry of a model; every call adds nodes and answers values.
 //
-// Weights are named; they come from the declarations. A call that the host refuses throws HostFailure and keeps the
-// host's message. Used on the thread of build() only.
+// Weights are named; they come from the declarations. In a draft, "target:NAME" is weight NAME of the model drafted
+// for, which need not be declared. A call that the host refuses throws HostFailure and keeps the host's message. Used
+// on the thread of build() only.
 #pragma once
 
 #include <array>
@@ -47,6 +48,9 @@ struct ExpertOptions {
   uint32_t activation = TENON_ACT_SILU;
   float limit = 0.0f, alpha = 0.0f;  // as of glu
 };
+
+// The tap of an entry whose rows are the hidden input of a draft for it.
+inline constexpr const char* kDraftHidden = "draft.hidden";
 
 namespace detail {
 
@@ -185,8 +189,18 @@ class Nodes {
     return one(TENON_OP_ROPE, &attr, {x}, {table, detail::need(builder_->weight(builder_->self, &divisor))});
   }
 
-  // K and V pages of a layer, its own.
-  Store paged_store(const AttentionOptions& o) const { return add_store(paged_decl(o)); }
+  // K and V pages of a layer, its own. Drafts find them by `role`, of equal ones the last.
+  Store paged_store(const AttentionOptions& o, std::string_view role = {}) const {
+    tenon_store_decl decl = paged_decl(o);
+    decl.role = to_str(role);
+    return add_store(decl);
+  }
+  // In a draft: the pages of that role of the model drafted for.
+  Store store_of_target(std::string_view role, const AttentionOptions& o) const {
+    tenon_store_decl decl = paged_decl(o);
+    decl.target = to_str(role);
+    return add_store(decl);
+  }
   // The pages of an earlier layer, read by this one. Heads, widths and window are those of the layer that writes them.
   Store alias(Store written, const AttentionOptions& o) const {
     tenon_store_decl decl = paged_decl(o);
@@ -248,7 +262,14 @@ class Nodes {
 
   // Id of a declared weight at the host.
   int32_t weight(std::string_view name) const {
-    const tenon_weight_decl decl = state_->weights->at(full(name)).table();
+    constexpr std::string_view kTarget = "target:";
+    tenon_weight_decl decl = {};
+    decl.struct_size = sizeof decl;
+    if (name.substr(0, kTarget.size()) == kTarget) {
+      decl.target = to_str(name.substr(kTarget.size()));
+    } else {
+      decl = state_->weights->at(full(name)).table();
+    }
     return detail::need(builder_->weight(builder_->self, &decl));
   }
 
@@ -303,7 +324,9 @@ class Nodes {
 // Nodes of one layer; its weights stand under "blk.<i>.".
 class Block : public Nodes {
  public:
-  Block(detail::GraphState* state, int64_t index) : Nodes(state, Weights::block_prefix(index)), index_(index) {}
+  // `number`: of the block that the weights are of.
+  Block(detail::GraphState* state, int64_t index, int64_t number)
+      : Nodes(state, Weights::block_prefix(number)), index_(index) {}
   int64_t index() const { return index_; }
 
  private:
@@ -323,11 +346,17 @@ class Graph : private detail::GraphState, public Nodes {
     const tenon_embed_attr attr{sizeof attr, scale};
     return one(TENON_OP_EMBED, &attr, {tokens}, {weight(table)});
   }
+  // In a draft: the rows of the model drafted for that come with the tokens.
+  Value hidden() const { return {detail::need(builder_->input(builder_->self, TENON_INPUT_HIDDEN))}; }
+  // Nodes outside of layers, with the weights of a block.
+  Nodes block(int64_t number) const { return Nodes(state_, Weights::block_prefix(number)); }
   // Begins layer i, which x enters.
-  Block layer(int64_t i, Value x) const {
+  Block layer(int64_t i, Value x) const { return layer(i, x, i); }
+  // The same with the weights of another block.
+  Block layer(int64_t i, Value x, int64_t number) const {
     detail::need(builder_->layer(builder_->self, static_cast<uint32_t>(i)));
     tap(x, "hidden." + std::to_string(i));
-    return Block(state_, i);
+    return Block(state_, i, number);
   }
   // The rows whose logits are wanted.
   Value select_output_rows(Value x) const { return one(TENON_OP_SELECT_ROWS, nullptr, {x}); }
@@ -335,6 +364,8 @@ class Graph : private detail::GraphState, public Nodes {
   void logits(Value x, float softcap = 0.0f, std::span<const int32_t> never = {}) const {
     check(builder_->logits(builder_->self, x.id, softcap, never.data(), static_cast<uint32_t>(never.size())));
   }
+  // In a draft: the logits are of the tokens that this tensor lists.
+  void id_map(std::string_view name) const { check(builder_->id_map(builder_->self, to_str(name))); }
 };
 
 }  // namespace tenon::sdk

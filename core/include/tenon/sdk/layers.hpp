@@ -215,12 +215,85 @@ inline void declare_head(const WeightScope& w, int64_t vocab, int64_t width) {
   w.vocab("output.weight", {vocab, width}).tied_to("token_embd.weight");
 }
 
-// The rows are picked before the norm, so that a prompt pays the head only for the rows that are asked for.
-inline void finish(const Graph& g, Value x, int64_t n_layers, float eps, float softcap = 0.0f,
-                   std::span<const int32_t> never = {}) {
+// The rows are picked before the norm, so that a prompt pays the head only for the rows that are asked for. Answers the
+// normed rows.
+inline Value finish(const Graph& g, Value x, int64_t n_layers, float eps, float softcap = 0.0f,
+                    std::span<const int32_t> never = {}) {
   x = g.rms_norm(g.select_output_rows(x), "output_norm.weight", eps);
   g.tap(x, "hidden." + std::to_string(n_layers));
   g.logits(g.linear(x, "output.weight"), softcap, never);
+  return x;
+}
+
+// --- A draft: one more block behind the model, which predicts a token further (DeepSeek-V3, arXiv 2412.19437, 2.2)
+// ----
+//
+// Its row joins the embedding of a token and the hidden row of the position before, each under a norm of its own. Norm
+// and head of its output are its own, or its file's, or the model's.
+
+struct NextN {
+  int64_t block = 0;  // that the weights are of
+  int64_t width = 0, vocab = 0;
+  int64_t head_rows = 0;  // fewer than vocab: the file lists the tokens that they are of
+  float eps = 1e-6f;
+  bool passes_normed = true;  // the next draft's hidden row is the normed output, or else the one before the norm
+};
+
+// Tensors that list the tokens of a head with fewer rows than the vocabulary; a file has at most one.
+inline constexpr const char* kIdMaps[] = {"d2t", "d2t.weight"};
+
+// Beside the weights of the block, which the architecture declares.
+inline void declare_next_n(Weights& w, const NextN& o) {
+  const WeightScope b = w.block(o.block).optional();
+  for (const char* name : {"nextn.enorm.weight", "nextn.hnorm.weight", "nextn.shared_head_norm.weight"})
+    b.norm(name, o.width);
+  b.column("nextn.eh_proj.weight", {o.width, 2 * o.width}).note("embedding and hidden row joined");
+  if (o.vocab) b.vocab("nextn.embed_tokens.weight", {o.vocab, o.width});
+  b.vocab("nextn.shared_head_head.weight", {o.head_rows, o.width});
+}
+
+// Rows of the head that a file has for all its drafts; `vocab` where it has none.
+inline int64_t head_rows(const Metadata& meta, int64_t vocab) {
+  const auto head = meta.tensor("output.weight");
+  return head ? head->rows() : vocab;
+}
+// Rows of a draft's head, which is its own or its file's.
+inline int64_t head_rows(const Metadata& meta, int64_t vocab, int64_t block) {
+  const auto head = meta.tensor(Weights::block_prefix(block) + "nextn.shared_head_head.weight");
+  return head ? head->rows() : head_rows(meta, vocab);
+}
+
+// Norm and head of a file that has draft blocks alone; each draft takes them where it has none of its own.
+inline void declare_draft_head(const WeightScope& w, int64_t rows, int64_t width) {
+  w.optional().norm("output_norm.weight", width);
+  w.optional().vocab("output.weight", {rows, width});
+}
+
+// The block, which the answered value enters.
+inline std::pair<Block, Value> begin_next_n(const Graph& g, const NextN& o) {
+  const Nodes b = g.block(o.block);
+  const bool own = o.vocab && b.has("nextn.embed_tokens.weight");
+  const Value token =
+      g.embed(own ? Weights::block_prefix(o.block) + "nextn.embed_tokens.weight" : "target:token_embd.weight");
+  const Value x = b.linear(
+      b.concat(b.rms_norm(token, "nextn.enorm.weight", o.eps), b.rms_norm(g.hidden(), "nextn.hnorm.weight", o.eps)),
+      "nextn.eh_proj.weight");
+  return {g.layer(0, x, o.block), x};
+}
+
+inline void finish_next_n(const Graph& g, const NextN& o, Value x) {
+  // The first that is there: the block's, the file's; else the model's.
+  const auto name = [&](const std::string& own, const std::string& shared) {
+    const std::string full = Weights::block_prefix(o.block) + own;
+    return g.has(full) ? full : g.has(shared) ? shared : "target:" + shared;
+  };
+  if (!o.passes_normed) g.tap(x, kDraftHidden);
+  x = g.rms_norm(g.select_output_rows(x), name("nextn.shared_head_norm.weight", "output_norm.weight"), o.eps);
+  g.tap(x, "hidden.1");
+  if (o.passes_normed) g.tap(x, kDraftHidden);
+  g.logits(g.linear(x, name("nextn.shared_head_head.weight", "output.weight")));
+  for (const char* map : kIdMaps)
+    if (g.has(map)) g.id_map(map);
 }
 
 }  // namespace tenon::sdk

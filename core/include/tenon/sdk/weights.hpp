@@ -68,7 +68,8 @@ class WeightDecl {
             .flags = flags_,
             .n_segment = static_cast<uint32_t>(segments_.size()),
             .segment = segments_.data(),
-            .tied_to = to_str(tied_to_)};
+            .tied_to = to_str(tied_to_),
+            .target = {}};
   }
 
  private:
@@ -88,7 +89,11 @@ class Weights;
 // Declares under a prefix: "" or "blk.3.".
 class WeightScope {
  public:
-  WeightScope(Weights& weights, std::string prefix) : weights_(&weights), prefix_(std::move(prefix)) {}
+  WeightScope(Weights& weights, std::string prefix, uint32_t flags = 0)
+      : weights_(&weights), prefix_(std::move(prefix)), flags_(flags) {}
+
+  // The same, for weights that the file may lack. An entry that uses one all the same is refused when it is built.
+  WeightScope optional() const { return WeightScope(*weights_, prefix_, flags_ | TENON_DECL_OPTIONAL); }
 
   WeightDecl& vocab(std::string_view name, Dims dims) const { return add(name, TENON_ROLE_VOCAB, dims, 0); }
   WeightDecl& column(std::string_view name, Dims dims) const { return add(name, TENON_ROLE_COLUMN, dims, 0); }
@@ -108,6 +113,7 @@ class WeightScope {
   inline WeightDecl& add(std::string_view name, uint32_t role, Dims dims, uint32_t flags) const;
   Weights* weights_;
   std::string prefix_;
+  uint32_t flags_;  // of every declaration
 };
 
 // All declarations of a model. Addresses are stable.
@@ -141,7 +147,7 @@ class Weights : public WeightScope {
 };
 
 inline WeightDecl& WeightScope::add(std::string_view name, uint32_t role, Dims dims, uint32_t flags) const {
-  return weights_->insert(prefix_ + std::string(name), role, dims, flags);
+  return weights_->insert(prefix_ + std::string(name), role, dims, flags | flags_);
 }
 
 // Rules from a container's names to the canonical ones. `{i}` stands for one number.

@@ -1,0 +1,45 @@
+// entry.hpp: an entry graph of a loaded model, and what it runs in: its stores, its step record, its Programs.
+#pragma once
+
+#include "graph/graph.hpp"
+#include "program/program.hpp"
+#include "program/step_record.hpp"
+#include "store/stores.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tenon::engine {
+
+// Weights are the model's. A draft has stores of its own and may read those of main, whose page tables then follow its own
+// in its step record. One thread, as the model.
+struct Entry {
+  std::string name;  // "main", "draft.0" …
+  graph::Graph graph;
+  Entry* main = nullptr;     // of a draft: the entry drafted for
+  std::vector<int32_t> ids;  // of each logit; empty: its number
+  std::vector<tenon_store_type> store_types;
+  std::unique_ptr<program::StepRecord> step;
+  std::unique_ptr<store::Stores> stores;  // its own
+  program::Buffer hidden;                 // f32 rows of its hidden input
+  std::unique_ptr<program::Program> programs[2][2];  // [decode, prefill][plain, taps]
+
+  int64_t vocab() const { return graph.values[size_t(graph.logits)].cols; }
+  // Columns of the hidden input; 0 = it takes none.
+  int64_t hidden_cols() const {
+    for (const graph::Value& value : graph.values)
+      if (value.input == TENON_INPUT_HIDDEN) return value.cols;
+    return 0;
+  }
+  bool reads_main() const {
+    for (const graph::Store& store : graph.stores)
+      if (store.target >= 0) return true;
+    return false;
+  }
+  size_t n_groups() const { return stores->n_groups() + (reads_main() ? main->stores->n_groups() : 0); }
+  // The tables of all its stores, in the graph's order.
+  std::vector<tenon_store> store_tables() const;
+};
+
+}  // namespace tenon::engine
