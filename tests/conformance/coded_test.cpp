@@ -111,6 +111,7 @@ void expect_products(const Weight& w, const std::vector<float>& x, int64_t rows,
 
 class CodedTest : public ::testing::TestWithParam<Served> {
  protected:
+  void SetUp() override { kit(); }
   std::string dtype() const { return GetParam().dtype; }
   // Columns that fit the dtype: at least n, and for FP8 odd ones.
   int64_t cols(int64_t n) const {

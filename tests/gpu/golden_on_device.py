@@ -53,6 +53,7 @@ def main():
                                 pathlib.Path(scratch))
                 wanted = [name for name in options.cases.split(",") if name]
                 test.data["cases"] = {name: case for name, case in test.data["cases"].items() if not wanted or name in wanted}
+                test.data["mtp"] = [name for name in test.data.get("mtp", []) if name in test.data["cases"]]
                 for case in test.data["cases"].values():
                     case["greedy_ids"] = case["greedy_ids"][:options.greedy]
                 if wanted:
