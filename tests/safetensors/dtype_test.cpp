@@ -67,7 +67,9 @@ TEST(Fp8, EveryCodeHasTheReferenceValue) {
 
 TEST(Fp8, EveryValueIsEncodedToTheNearestCode) {
   for (int code = 0; code < 256; ++code)
-    if (!std::isnan(kE4M3[size_t(code)])) EXPECT_EQ(e4m3_code(kE4M3[size_t(code)]), code);
+    if (!std::isnan(kE4M3[size_t(code)])) {
+      EXPECT_EQ(e4m3_code(kE4M3[size_t(code)]), code);
+    }
   std::mt19937 random(3);
   std::uniform_real_distribution<float> exponent(-14, 10);
   for (int i = 0; i < 20000; ++i) {
