@@ -57,12 +57,14 @@ Store filled(const Attention& s, const std::vector<SeqRows>& parts) {
   return store;
 }
 
-// The f32 and halves, and every registered dtype that has an encoder and whose blocks fit a head.
+// The f32 and halves, and every registered dtype that has an encoder and whose blocks fit a head; the engine takes none
+// with larger blocks than 32 for a cache.
 std::vector<std::string> store_dtypes(uint32_t head_dim) {
   std::vector<std::string> out;
   for (const std::string& name : all_dtypes()) {
     const tenon_dtype& record = records().dtype(name);
-    if (record.encode && record.n_plane == 1 && head_dim % record.block_cols == 0 && name[0] != 'i' && name[0] != 'u')
+    if (record.encode && record.n_plane == 1 && record.block_cols <= 32 && head_dim % record.block_cols == 0 &&
+        name[0] != 'i' && name[0] != 'u')
       out.push_back(name);
   }
   return out;
