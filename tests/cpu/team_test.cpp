@@ -73,6 +73,7 @@ TEST(CpuTeam, ClaimGivesEachUnitOnce) {
 }
 
 TEST(CpuTeam, CallsFromSeveralThreadsFollowOneAnother) {
+  cpu();  // loaded before several threads ask for it
   std::atomic<int> running = 0, faults = 0;
   struct Shared {
     std::atomic<int>*running, *faults;
