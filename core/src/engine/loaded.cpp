@@ -2,6 +2,7 @@
 
 #include "graph/builder.hpp"
 #include "plugin/log.hpp"
+#include "store/cache_types.hpp"
 
 #include <tenon/error.hpp>
 
@@ -36,10 +37,8 @@ uint32_t cache_dtype(const std::string& asked, Precision precision, const plugin
   if (id == TENON_DTYPE_NONE) throw Error(ErrorKind::kUsage, fmt::format("{}: \"{}\" is no known type (f32, f16, bf16 …)", flag, asked));
   if (!registry.dtype(id)->encode)
     throw Error(ErrorKind::kUsage, fmt::format("{}: rows cannot be written as {}, which has no encoder (f32, f16, bf16, q8_0 … have)", flag, asked));
-  // Blocks divide a head's width, and the encoders of larger ones search too long to be run for every token.
-  constexpr uint32_t kMostCols = 32;
-  if (const uint32_t cols = registry.dtype(id)->block_cols; cols > kMostCols)
-    throw Error(ErrorKind::kUsage, fmt::format("{}: {} has blocks of {} values; a cache takes types with at most {} (f32, f16, bf16, q8_0, q4_0 …)", flag, asked, cols, kMostCols));
+  if (const uint32_t cols = registry.dtype(id)->block_cols; cols > store::kMostBlockCols)
+    throw Error(ErrorKind::kUsage, fmt::format("{}: {} has blocks of {} values; a cache takes types with at most {} (f32, f16, bf16, q8_0, q4_0 …)", flag, asked, cols, store::kMostBlockCols));
   return id;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "store/cache_types.hpp"
 #include "transactions.hpp"
 
 namespace tenon::kit {
@@ -57,13 +58,13 @@ Store filled(const Attention& s, const std::vector<SeqRows>& parts) {
   return store;
 }
 
-// The f32 and halves, and every registered dtype that has an encoder and whose blocks fit a head; the engine takes none
-// with larger blocks than 32 for a cache.
+// The f32 and halves, and every registered dtype that has an encoder and whose blocks fit a head, of
+// those that a cache takes.
 std::vector<std::string> store_dtypes(uint32_t head_dim) {
   std::vector<std::string> out;
   for (const std::string& name : all_dtypes()) {
     const tenon_dtype& record = records().dtype(name);
-    if (record.encode && record.n_plane == 1 && record.block_cols <= 32 && head_dim % record.block_cols == 0 &&
+    if (record.encode && record.n_plane == 1 && record.block_cols <= store::kMostBlockCols && head_dim % record.block_cols == 0 &&
         name[0] != 'i' && name[0] != 'u')
       out.push_back(name);
   }

@@ -38,18 +38,18 @@ const LevelCodes& codes_of(Table table) {
   }
 }
 
-// The block's own f16 scale; iq1_m spreads it over the top bits of four words.
+// The block's own f16 scale: the first field, or the last of the ternary types; iq1_m spreads it over the top bits of
+// four words.
+int64_t half_offset(Type type) { return type == Type::kTq1 || type == Type::kTq2 ? info(type).file_bytes - 2 : 0; }
 uint16_t half_of(Type type, const uint8_t* block) {
-  if (type == Type::kTq1) return half_at(block + 52);
-  if (type == Type::kTq2) return half_at(block + 64);
-  if (type != Type::kIq1M) return half_at(block);
+  if (type != Type::kIq1M) return half_at(block + half_offset(type));
   uint32_t half = 0;
   for (int i = 0; i < 4; ++i) half |= static_cast<uint32_t>(half_at(block + 48 + 2 * i) >> 12) << (4 * i);
   return static_cast<uint16_t>(half);
 }
 void set_half(Type type, uint8_t* block, uint16_t half) {
   if (type != Type::kIq1M) {
-    std::memcpy(block + (type == Type::kTq1 ? 52 : type == Type::kTq2 ? 64 : 0), &half, 2);
+    std::memcpy(block + half_offset(type), &half, 2);
     return;
   }
   for (int i = 0; i < 4; ++i) {
