@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """Draft entries from outside: in the model's file, in files of their own, with heads of fewer tokens; and files that do not
 fit. Environment: TENON_E2E_PROGRAM; TENON_E2E_DATA, tests/data."""
-import json
 import math
 import os
 import pathlib
@@ -12,8 +11,10 @@ import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+for folder in "support", "golden":
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / folder))
 from gguf_file import ARRAY, BOOL, f32_tensor, GgufTensors, STRING, Tensor, TYPE_F32, TYPE_I32, TYPE_I64, U32
+from golden import arrays
 
 PROGRAM = os.environ["TENON_E2E_PROGRAM"]
 MODELS = pathlib.Path(os.environ["TENON_E2E_DATA"]) / "models"
@@ -23,17 +24,6 @@ GEMMA4 = MODELS / "gemma4" / "gemma4-Q4_0.gguf"
 GEMMA3 = MODELS / "gemma3" / "gemma3-Q4_0.gguf"
 VOCABULARY = 1024
 TOKENS = [(7 * i * i + 3) % VOCABULARY for i in range(150)]
-
-
-def arrays(path):
-    blob = path.read_bytes()
-    begin = 8 + struct.unpack_from("<Q", blob)[0]
-    found = {}
-    for name, info in json.loads(blob[8:begin]).items():
-        first, end = info["data_offsets"]
-        code = {"F32": "f", "I32": "i"}[info["dtype"]]
-        found[name] = info["shape"], struct.unpack_from(f"<{(end - first) // 4}{code}", blob, begin + first)
-    return found
 
 
 class Case(unittest.TestCase):

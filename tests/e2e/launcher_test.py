@@ -5,12 +5,14 @@ import math
 import os
 import pathlib
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "golden"))
+from golden import arrays
 
 PROGRAM = os.environ["TENON_E2E_PROGRAM"]
 DATA = pathlib.Path(os.environ["TENON_E2E_DATA"])
@@ -26,17 +28,6 @@ def environment(extra=None):
     clean = {name: value for name, value in os.environ.items()
              if not name.startswith("TENON_") or name == "TENON_PLUGIN_PATH"}
     return {**clean, **(extra or {})}
-
-
-def floats(path):
-    """name -> (shape, values)"""
-    blob = pathlib.Path(path).read_bytes()
-    begin = 8 + struct.unpack_from("<Q", blob)[0]
-    found = {}
-    for name, info in json.loads(blob[8:begin]).items():
-        first, end = info["data_offsets"]
-        found[name] = info["shape"], struct.unpack_from(f"<{(end - first) // 4}f", blob, begin + first)
-    return found
 
 
 class Case(unittest.TestCase):
@@ -213,7 +204,7 @@ class Eval(Case):
     def eval(self, *words, status=0, tokens=COUNT):
         out = self.folder / "out.safetensors"
         self.assertEqual(self.tenon("eval", "-m", MODEL, "--tokens", tokens, "--out", out, *words, status=status), "")
-        return floats(out) if status == 0 else None
+        return arrays(out) if status == 0 else None
 
     def test_rows_come_in_the_order_asked(self):
         n_tokens = len(CASES["count"]["ids"])
@@ -282,7 +273,7 @@ class Perplexity(Case):
         if windows == 1:
             out = self.folder / "o.safetensors"
             self.tenon("eval", "-m", MODEL, "--tokens", ",".join(map(str, ids)), "--rows", "all", "--out", out)
-            logits = floats(out)["logits"][1]
+            logits = arrays(out)["logits"][1]
             total = 0.0
             for position in range(16, 31):
                 row = logits[position * VOCABULARY:(position + 1) * VOCABULARY]
