@@ -90,16 +90,17 @@ std::span<const float> Generator::forward(Sequence& sequence, std::span<const in
   return model_.forward({&feed, 1}, forward_options_).row(0);
 }
 
-// The logits with tokens that must not come up at minus infinity: those the model's makers suppress, and ids above
-// the vocabulary, which only pad the head. Copied only if there are any.
+// The logits with tokens that must not come up at minus infinity: those the model's makers or its architecture suppress,
+// and ids above the vocabulary, which only pad the head. Copied only if there are any.
 std::span<const float> Generator::masked(std::span<const float> logits) {
   const size_t n_tokens = static_cast<size_t>(std::max(0, tokenizer_.size()));
-  const std::span<const int32_t> suppressed = tokenizer_.suppressed();
-  if (suppressed.empty() && n_tokens >= logits.size()) return logits;
+  const std::span<const int32_t> suppressed = tokenizer_.suppressed(), by_architecture = model_.suppressed();
+  if (suppressed.empty() && by_architecture.empty() && n_tokens >= logits.size()) return logits;
   masked_.assign(logits.begin(), logits.end());
   constexpr float kNever = -std::numeric_limits<float>::infinity();
   for (int32_t id : suppressed)
     if (id >= 0 && static_cast<size_t>(id) < masked_.size()) masked_[static_cast<size_t>(id)] = kNever;
+  for (int32_t id : by_architecture) masked_[static_cast<size_t>(id)] = kNever;
   for (size_t id = n_tokens; id < masked_.size(); ++id) masked_[id] = kNever;
   return masked_;
 }

@@ -1,6 +1,7 @@
 // Every refusal of the builder, by what it says.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <limits>
 #include <tenon/error.hpp>
 
@@ -68,11 +69,12 @@ TEST_F(BuilderTest, CollectsWhatIsDeclared) {
     EXPECT_EQ(b.tied("absent", 16, 8, "table"), table);
     EXPECT_EQ(b.table->has_weight(b.table->self, str("w")), 1);
     EXPECT_EQ(b.table->has_weight(b.table->self, str("absent")), 0);
-    b.logits(b.linear(b.select(y), {table})[0], 30.0f);
+    b.logits(b.linear(b.select(y), {table})[0], 30.0f, std::array{15, 0});
   });
   EXPECT_EQ(graph.n_layers, 1u);
   EXPECT_EQ(graph.weights.size(), 2u);
   EXPECT_EQ(graph.softcap, 30.0f);
+  EXPECT_EQ(graph.never, (std::vector<int32_t>{15, 0}));
   EXPECT_EQ(graph.nodes[0].layer, kNoLayer);
   EXPECT_EQ(graph.nodes[1].layer, 0u);
   EXPECT_EQ(graph.nodes[1].name, "w");
@@ -386,6 +388,9 @@ TEST_F(BuilderTest, LogitsStandAtTheEnd) {
   expect_in(
       fault_at([&](const Builder& b, int32_t x) { b.logits(b.select(x), std::numeric_limits<float>::infinity()); }),
       {"softcap"});
+  for (const int32_t id : {-1, 8})
+    expect_in(fault_at([&](const Builder& b, int32_t x) { b.logits(b.select(x), 0, std::array{0, id}); }),
+              {"never to be sampled", "ids 0 to 7"});
 }
 
 TEST_F(BuilderTest, OnlyTokensComeIn) {

@@ -244,8 +244,8 @@ int32_t Builder::glu(int32_t gate, int32_t up) const {
 int32_t Builder::select(int32_t x) const { return op(TENON_OP_SELECT_ROWS, nullptr, {x})[0]; }
 void Builder::layer(uint32_t index) const { need_id(table->layer(table->self, index)); }
 void Builder::tap(int32_t value, std::string_view name) const { need(table->tap(table->self, value, str(name))); }
-void Builder::logits(int32_t value, float softcap) const {
-  need(table->logits(table->self, value, softcap, nullptr, 0));
+void Builder::logits(int32_t value, float softcap, std::span<const int32_t> never) const {
+  need(table->logits(table->self, value, softcap, never.data(), uint32_t(never.size())));
 }
 
 graph::Graph build(const graph::NameMap& names, const std::function<void(const Builder&)>& body,

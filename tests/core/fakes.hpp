@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -144,7 +145,7 @@ class Builder {
   int32_t select(int32_t x) const;
   void layer(uint32_t index) const;
   void tap(int32_t value, std::string_view name) const;
-  void logits(int32_t value, float softcap = 0) const;
+  void logits(int32_t value, float softcap = 0, std::span<const int32_t> never = {}) const;
   const tenon_builder* table;
 };
 

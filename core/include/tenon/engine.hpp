@@ -168,6 +168,9 @@ class Model {
   const Tokenizer& tokenizer() const;  // throws Error(kFile) when the file has none
   std::string chat_template() const;   // "" when the file has none
 
+  // Ids that the architecture forbids to sample, besides those that the tokenizer suppresses. Logits are not masked.
+  std::span<const int32_t> suppressed() const;
+
   // The entry, if it was loaded; throws Error(kUsage).
   EntryInfo entry(std::string_view name) const;
 

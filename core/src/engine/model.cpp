@@ -400,6 +400,8 @@ std::string Model::chat_template() const {
   return std::string(impl_->loaded->source().metadata().string("tokenizer.chat_template").value_or(""));
 }
 
+std::span<const int32_t> Model::suppressed() const { return impl_->loaded->graph().never; }
+
 EntryInfo Model::entry(std::string_view name) const {
   const engine::Entry& entry = impl_->loaded->entry(name);
   return {entry.name, entry.hidden_cols(), entry.vocab(), entry.ids};

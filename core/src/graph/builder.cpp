@@ -204,6 +204,10 @@ class Builder {
     if (!is_whole(value)) return fail("logits of a view or an input");
     if (graph_.logits >= 0) return fail("logits are given twice");
     if (!(softcap >= 0) || !std::isfinite(softcap)) return fail("the softcap is not a positive number");
+    for (uint32_t i = 0; i < n_never; ++i)
+      if (never[i] < 0 || never[i] >= graph_.values[size_t(value)].cols)
+        return fail(fmt::format("id {} is never to be sampled, but the logits are of ids 0 to {}", never[i],
+                                graph_.values[size_t(value)].cols - 1));
     graph_.logits = value, graph_.softcap = softcap;
     graph_.never.assign(never, never + n_never);
     return TENON_OK;
