@@ -3,9 +3,13 @@
 #include "sanitized.hpp"
 
 #if TENON_ADDRESS_SANITIZER
-#include <sanitizer/allocator_interface.h>
-
 #include <atomic>
+
+// Declared here because GCC has these functions in its runtime but not the header sanitizer/allocator_interface.h.
+extern "C" {
+int __sanitizer_install_malloc_and_free_hooks(void (*on_malloc)(const volatile void*, size_t), void (*on_free)(const volatile void*));
+size_t __sanitizer_get_allocated_size(const volatile void* memory);
+}
 #else
 #include <sys/resource.h>
 #endif
