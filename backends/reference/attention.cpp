@@ -1,4 +1,4 @@
-// Paged K/V: kv_write and attention.
+// Paged K/V and latent rows: kv_write, attention and latent_attention.
 #include <cmath>
 #include <limits>
 
@@ -8,7 +8,7 @@
 namespace tenon::reference {
 namespace {
 
-// Address of a head's K or V row in a page of the store's layout 0.
+// Address of a head's K or V row in a page of the store's layout 0; a latent row is the K row of its one head.
 tenon_addr cache_row(const tenon_store& store, const tenon_store_type& type, int32_t seq, int64_t position,
                      int64_t head, bool value) {
   const int32_t page = entry(store.table, int64_t(seq) * store.table_stride + position / TENON_PAGE_TOKENS);
@@ -25,14 +25,17 @@ class KvWrite final : public OpKernel {
   void run(Call& call) const override {
     const auto& attr = call.attr<tenon_kv_write_attr>();
     const tenon_store_type& type = call.store_type(0);
-    float *k = call.take(call.in(0).cols), *v = call.take(call.in(1).cols);
+    const bool is_latent = type.kind == TENON_STORE_LATENT;
+    float *k = call.take(call.in(0).cols), *v = is_latent ? nullptr : call.take(call.in(1).cols);
     const uint32_t rows = live(call.step().n_rows);
     for (uint32_t r = 0; r < rows; ++r) {
-      read_row(call.in(0), r, k), read_row(call.in(1), r, v);
+      read_row(call.in(0), r, k);
+      if (!is_latent) read_row(call.in(1), r, v);
       const int32_t seq = entry(call.step().seq, r), position = entry(call.step().index, r);
       for (uint32_t h = 0; h < attr.kv_heads; ++h) {
         store_row(type.dtype_k, cache_row(call.store(0), type, seq, position, h, false), k + h * attr.head_dim,
                   attr.head_dim);
+        if (is_latent) continue;
         store_row(type.dtype_v, cache_row(call.store(0), type, seq, position, h, true), v + h * attr.head_dim_v,
                   attr.head_dim_v);
       }
@@ -112,11 +115,58 @@ class Attention final : public OpKernel {
   }
 };
 
+// Every head against the same rows, whose first `rank` columns are summed.
+class LatentAttention final : public OpKernel {
+  uint64_t workspace(const sdk::Node& node, const sdk::PlanRequest& request) const override {
+    const auto& attr = node.attr<tenon_latent_attention_attr>();
+    return uint64_t(floats(node.in()[0].cols) + floats(node.out()[0].cols) + floats(attr.rank + attr.rope_dim) +
+                    doubles(attr.rank) + doubles(request.max_context + request.max_rows));
+  }
+
+  void run(Call& call) const override {
+    const auto& attr = call.attr<tenon_latent_attention_attr>();
+    const tenon_store_type& type = call.store_type(0);
+    const int64_t rank = attr.rank, cols = rank + attr.rope_dim;
+    const int64_t capacity = call.facts().max_context + call.facts().max_rows;
+    float *q = call.take(call.in(0).cols), *o = call.take(call.out(0).cols), *row = call.take(cols);
+    auto *sum = call.take<double>(rank), *score = call.take<double>(capacity);
+    const uint32_t rows = live(call.step().n_rows);
+    for (uint32_t r = 0; r < rows; ++r) {
+      read_row(call.in(0), r, q);
+      const int32_t seq = entry(call.step().seq, r), index = entry(call.step().index, r);
+      if (index >= capacity)
+        throw sdk::Error(TENON_CAPACITY,
+                         sdk::text("row %u sees more than the planned %lld keys", r, static_cast<long long>(capacity)));
+      for (uint32_t h = 0; h < attr.heads; ++h) {
+        double top = -std::numeric_limits<double>::infinity();
+        for (int32_t p = 0; p <= index; ++p) {
+          load_row(type.dtype_k, cache_row(call.store(0), type, seq, p, 0, false), row, cols);
+          double s = 0;
+          for (int64_t c = 0; c < cols; ++c) s += double(q[h * cols + c]) * row[c];
+          score[p] = s * attr.scale;
+          if (score[p] > top) top = score[p];
+        }
+        double total = 0;
+        for (int64_t c = 0; c < rank; ++c) sum[c] = 0;
+        for (int32_t p = 0; p <= index; ++p) {
+          const double weight = std::exp(score[p] - top);
+          total += weight;
+          load_row(type.dtype_k, cache_row(call.store(0), type, seq, p, 0, false), row, cols);
+          for (int64_t c = 0; c < rank; ++c) sum[c] += weight * row[c];
+        }
+        for (int64_t c = 0; c < rank; ++c) o[h * rank + c] = float(sum[c] / total);
+      }
+      write_row(call.out(0), r, o);
+    }
+  }
+};
+
 }  // namespace
 
 void register_attention(sdk::Registrar& registrar) {
   add_kernel<KvWrite>(registrar, "kv_write");
   add_kernel<Attention>(registrar, "attention");
+  add_kernel<LatentAttention>(registrar, "latent_attention");
 }
 
 }  // namespace tenon::reference

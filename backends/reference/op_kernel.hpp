@@ -66,7 +66,7 @@ class OpKernel : public sdk::Kernel {
       if (!sdk::host().dtype(sdk::host().self, weight.dtype))
         return sdk::refuse("dtype %u is not registered", weight.dtype);
     for (const tenon_store_type& store : node.stores())
-      if (store.kind == TENON_STORE_PAGED && (!can_store(store.dtype_k) || !can_store(store.dtype_v)))
+      if ((store.kind == TENON_STORE_PAGED || store.kind == TENON_STORE_LATENT) && (!can_store(store.dtype_k) || !can_store(store.dtype_v)))
         return sdk::refuse("the cache's dtype %s or %s has no encoder",
                            std::string(sdk::dtype_name(store.dtype_k)).c_str(),
                            std::string(sdk::dtype_name(store.dtype_v)).c_str());

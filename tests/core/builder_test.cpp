@@ -158,8 +158,7 @@ TEST_F(BuilderTest, AttributesHaveTheirSize) {
 
 TEST_F(BuilderTest, OpsAreThoseItServesWithTheirOperands) {
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(9999, nullptr, {x}); }), {"op 9999", "not served"});
-  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_LATENT_ATTENTION, nullptr, {x}); }),
-            {"latent_attention", "not served"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_SAMPLE, nullptr, {x}); }), {"sample", "not served"});
   const tenon_encode_attr encode = {sizeof encode, TENON_ENC_Q8_32};
   expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_ENCODE, &encode, {x}); }),
             {"encode", "not served"});
@@ -316,7 +315,9 @@ TEST_F(BuilderTest, StoresMustFitTheirOps) {
   expect_in(fault_at([&](const Builder& b, int32_t x) {
               b.op(TENON_OP_KV_WRITE, &write, {x, x}, {}, {b.store(TENON_STORE_CONV, 0, 8, 3)}, 0);
             }),
-            {"needs a paged store"});
+            {"needs a paged or a latent store"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_KV_WRITE, &write, {x}, {}, {paged(b)}, 0); }),
+            {"kv_write: 1 inputs, expected k and v"});
   expect_in(fault_at([&](const Builder& b, int32_t x) {
               b.op(TENON_OP_ATTENTION, &attention, {x}, {}, {b.store(TENON_STORE_PAGED, 1, 8, 8)});
             }),
@@ -331,9 +332,45 @@ TEST_F(BuilderTest, StoresMustFitTheirOps) {
       {"window of 0", "keeps 32 tokens"});
 }
 
+TEST_F(BuilderTest, ALatentStoreHasOneRowATokenForAllHeads) {
+  const auto latent = [](const Builder& b) { return b.store(TENON_STORE_LATENT, 1, 8, 0); };
+  const tenon_kv_write_attr write = {sizeof write, 1, 8, 0};
+  tenon_latent_attention_attr attention = {sizeof attention, 3, 6, 2, 1.0f, 0};
+  const auto attend = [&](const Builder& b, int32_t q, int32_t s) {
+    return b.op(TENON_OP_LATENT_ATTENTION, &attention, {q}, {}, {s})[0];
+  };
+  const Graph graph = make([&](const Builder& b) {
+    const int32_t x = b.embed(b.weight("table", 16, 8)), s = latent(b);
+    b.op(TENON_OP_KV_WRITE, &write, {x}, {}, {s}, 0);
+    const int32_t two = b.op(TENON_OP_CONCAT, nullptr, {x, x})[0];
+    finish(b, b.view(attend(b, b.op(TENON_OP_CONCAT, nullptr, {two, x})[0], s), 0, 8));
+  });
+  const auto& node = *std::find_if(graph.nodes.begin(), graph.nodes.end(),
+                                   [](const Node& n) { return n.op == TENON_OP_LATENT_ATTENTION; });
+  EXPECT_EQ(graph.values[size_t(node.out[0])].cols, 3 * 6);
+
+  expect_in(fault_at([&](const Builder& b, int32_t x) { attend(b, x, latent(b)); }),
+            {"q has 8 columns, expected 3 heads of 8"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { attend(b, x, b.store(TENON_STORE_PAGED, 1, 8, 8)); }),
+            {"latent_attention needs a latent store"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { attend(b, x, b.store(TENON_STORE_LATENT, 1, 9, 0)); }),
+            {"a rank of 6 and 2 rotary columns over a store of 9"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) { b.op(TENON_OP_KV_WRITE, &write, {x, x}, {}, {latent(b)}, 0); }),
+            {"kv_write: 2 inputs, expected the rows of a latent store"});
+  expect_in(fault_at([&](const Builder& b, int32_t x) {
+              b.op(TENON_OP_KV_WRITE, &write, {b.view(x, 0, 4)}, {}, {latent(b)}, 0);
+            }),
+            {"have 4 and 0 columns, the store 8 and 0"});
+  attention.heads = 0;
+  expect_in(fault_at([&](const Builder& b, int32_t x) { attend(b, x, latent(b)); }), {"0 heads of rank 6"});
+  for (const auto& [heads, values, window] : {std::tuple{2u, 0, 0}, {1u, 8, 0}, {1u, 0, 32}})
+    expect_in(fault_at([&, heads = heads, values = values, window = window](const Builder& b, int32_t) {
+                b.store(TENON_STORE_LATENT, heads, 8, values, window);
+              }),
+              {"a latent store of", "one row a token"});
+}
+
 TEST_F(BuilderTest, StoresAreOfAKnownKindAndSize) {
-  expect_in(fault_at([&](const Builder& b, int32_t) { b.store(TENON_STORE_LATENT, 1, 8, 8); }),
-            {"store kind 2", "not served"});
   expect_in(fault_at([&](const Builder& b, int32_t) { b.store(77, 1, 8, 8); }), {"store kind 77"});
   expect_in(fault_at([&](const Builder& b, int32_t) { b.store(TENON_STORE_PAGED, 1, 0, 8); }), {"positive widths"});
   expect_in(fault_at([&](const Builder& b, int32_t) { b.store(TENON_STORE_PAGED, 1, 8, 8, -1); }), {"positive widths"});

@@ -18,7 +18,7 @@ using core_test::FakeDevice;
 
 constexpr int64_t kPage = TENON_PAGE_TOKENS;
 
-// Two paged stores (all tokens, a window of 40), and on demand a convolution and a recurrent state.
+// Paged stores (all tokens, a window of 40), on demand a convolution and a recurrent state, and latent rows.
 graph::Graph graph_of(bool recurrent) {
   graph::Graph graph;
   const auto add = [&](uint32_t kind, uint32_t heads, int64_t k, int64_t v, int32_t window, int64_t tape) {
@@ -30,6 +30,7 @@ graph::Graph graph_of(bool recurrent) {
   add(TENON_STORE_PAGED, 1, 8, 8, 40, 0);
   add(TENON_STORE_PAGED, 1, 4, 4, 40, 0);
   if (recurrent) add(TENON_STORE_CONV, 0, 12, 3, 0, 12), add(TENON_STORE_RECURRENT, 2, 8, 4, 0, 20);
+  add(TENON_STORE_LATENT, 1, 6, 0, 0, 0);
   return graph;
 }
 
@@ -64,7 +65,7 @@ class StoresTest : public ::testing::TestWithParam<bool> {
     const auto tables = stores_->tables({0, 0}, 0);
     for (size_t i = 0; i < tables.size(); ++i) {
       const tenon_store_type& type = stores_->types()[i];
-      if (type.kind != TENON_STORE_PAGED) {
+      if (!graph::is_paged(type.kind)) {
         const uint64_t half =
             type.kind == TENON_STORE_CONV ? uint64_t(type.cols_k * type.cols_v * 4) * uint64_t(1 - s.half) : 0;
         std::memset(at(tables[i], s.slot) + half, int(s.length + n + int64_t(i)) + salt,
@@ -137,6 +138,8 @@ TEST_P(StoresTest, TypesFollowTheOptions) {
   const auto& types = stores_->types();
   EXPECT_EQ(types[0].dtype_k, uint32_t(TENON_DTYPE_F16));
   EXPECT_EQ(types[0].layout, 0u);
+  EXPECT_EQ(types.back().kind, uint32_t(TENON_STORE_LATENT));
+  EXPECT_EQ(types.back().dtype_v, types.back().dtype_k);
   EXPECT_EQ(stores_->n_groups(), 2u) << "stores of one window share their pages";
   EXPECT_EQ(stores_->has_recurrent(), GetParam());
   if (GetParam()) {
@@ -148,6 +151,8 @@ TEST_P(StoresTest, TypesFollowTheOptions) {
   EXPECT_EQ(tables[2].table, 200u);
   EXPECT_EQ(tables[0].page_tokens, uint32_t(kPage));
   EXPECT_EQ(tables[0].value_offset, 2 * kPage * 8 * 2);
+  EXPECT_EQ(tables.back().table, 100u) << "latent rows lie in pages of all tokens";
+  EXPECT_EQ(tables.back().page_bytes, kPage * 6 * 2) << "and there are no values beside them";
   if (GetParam()) {
     EXPECT_EQ(tables[3].table, 300u);
   }

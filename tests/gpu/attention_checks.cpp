@@ -81,6 +81,9 @@ void check_attention(const Device& device, bool is_small, std::vector<Line>& lin
       c.store(Store::paged(heads, dim_k, dim_v, k, v, 3, 130));
       checks.against_reference(c, std::string(k) + " " + v);
     }
+    OpCase latent(TENON_OP_KV_WRITE, tenon_kv_write_attr{sizeof(tenon_kv_write_attr), 1, 96, 0}, Step({{0, 1}}));
+    latent.input(1, 96, Random(2).normals(96)).store(Store::latent(96, "f16", 1, 1));
+    checks.refused(latent, "a latent store");
     lines.push_back(checks.line());
   }
   Checks checks(device, "cuda.attention", 1e-6, is_small);

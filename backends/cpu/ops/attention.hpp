@@ -18,6 +18,13 @@ TENON_INLINE int64_t first_key(const tenon_attention_attr* attr, int64_t index) 
   return larger(0, index - attr->window + 1);
 }
 
+// Where a head's values of a page begin, whose keys begin at `k`.
+TENON_INLINE const uint8_t* values_of(const OpPlan* plan, const tenon_store* pages, const uint8_t* page,
+                                      const uint8_t* k, int64_t kv_head) {
+  if (plan->is_latent) return k;
+  return page + pages->value_offset + kv_head * kTile * row_bytes_of(plan->dtype[1], plan->value_cols);
+}
+
 // `rows` rows of `cols` from a store's page as f32: in place where they are f32 already, else in `buffer`. Null when
 // the dtype's record fails.
 TENON_INLINE const float* as_f32(const OpPlan* plan, int which, const uint8_t* page, int64_t rows, int64_t cols,

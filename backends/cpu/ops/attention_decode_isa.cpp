@@ -49,7 +49,7 @@ struct Walk {
   const tenon_args* args;
   const int32_t* index;
   int64_t row, n_rows, head, n_heads, seq, kv_head;
-  float *sums, *score, *keys, *values;  // [pairs][dim_v]; [pairs][64]; [8][dim]; [64][dim_v]
+  float *sums, *score, *keys, *values;  // [pairs][dim_v]; [pairs][64]; [8][dim]; [64][value_cols]
   const float* query[kPairs];
   float alpha[kPairs];
   Running run[kPairs];
@@ -57,16 +57,17 @@ struct Walk {
   const tenon_attention_attr* attr() const { return &plan->attention; }
 };
 
-TENON_INLINE tenon_status score_tile(Walk* w, const uint8_t* k, int64_t begin, int64_t end) {
+// `tile`: the page's keys as f32, where they are needed as values too; else null.
+TENON_INLINE tenon_status score_tile(Walk* w, const uint8_t* k, const float* tile, int64_t begin, int64_t end) {
   const int64_t dim = w->attr()->head_dim, pairs = w->n_rows * w->n_heads;
   const int64_t step = row_bytes_of(w->plan->dtype[0], dim);
   for (int64_t i = begin / kKeys * kKeys; i < end; i += kKeys) {
     const uint8_t* from = k + i * step;
-    if (pairs == 1 && w->plan->dtype_id[0] == TENON_DTYPE_F16) {
+    if (!tile && pairs == 1 && w->plan->dtype_id[0] == TENON_DTYPE_F16) {
       dot8(w->query[0], reinterpret_cast<const Half*>(from), dim, w->score + i);
       continue;
     }
-    const float* keys = as_f32(w->plan, 0, from, kKeys, dim, w->keys);
+    const float* keys = tile ? tile + i * dim : as_f32(w->plan, 0, from, kKeys, dim, w->keys);
     if (!keys) return TENON_INTERNAL;
     for (int64_t p = 0; p < pairs; ++p) dot8(w->query[p], keys, dim, w->score + p * kTile + i);
   }
@@ -77,9 +78,9 @@ TENON_INLINE tenon_status score_tile(Walk* w, const uint8_t* k, int64_t begin, i
 // that lies elsewhere can reach it.
 template <typename B>
 TENON_INLINE void add_values(Walk* w, int64_t r, const B* v, int64_t lo, int64_t hi) {
-  const int64_t dim = w->attr()->head_dim_v, pair = r * w->n_heads;
-  multiply<Init::kScaled>(w->n_heads, dim / kLanes, hi - lo, w->score + pair * kTile + lo, v + lo * dim,
-                          w->sums + pair * dim, {kTile, dim, kLanes, dim}, w->alpha + pair);
+  const int64_t dim = w->attr()->head_dim_v, step = w->plan->value_cols, pair = r * w->n_heads;
+  multiply<Init::kScaled>(w->n_heads, dim / kLanes, hi - lo, w->score + pair * kTile + lo, v + lo * step,
+                          w->sums + pair * dim, {kTile, step, kLanes, dim}, w->alpha + pair);
 }
 
 tenon_status walk_keys(Walk* w) {
@@ -97,13 +98,15 @@ tenon_status walk_keys(Walk* w) {
     if (!page) return TENON_INVALID_ARGUMENT;
     const int64_t base = tile * kTile, begin = larger(0, oldest - base), end = smaller(kTile, newest - base + 1);
     const uint8_t* k = page + w->kv_head * kTile * row_bytes_of(w->plan->dtype[0], dim);
-    const uint8_t* v = page + pages->value_offset + w->kv_head * kTile * row_bytes_of(w->plan->dtype[1], dim_v);
-    if (const tenon_status status = score_tile(w, k, begin, end)) return status;
+    const uint8_t* v = values_of(w->plan, pages, page, k, w->kv_head);
+    // Halves are turned into f32 as they are multiplied; latent rows once, as many heads read them twice.
+    const bool is_half = w->plan->dtype_id[1] == TENON_DTYPE_F16 || w->plan->dtype_id[1] == TENON_DTYPE_BF16;
     const float* values = nullptr;
-    if (w->plan->dtype_id[1] != TENON_DTYPE_F16 && w->plan->dtype_id[1] != TENON_DTYPE_BF16) {
-      values = as_f32(w->plan, 1, v, kTile, dim_v, w->values);
+    if (!is_half || w->plan->is_latent) {
+      values = as_f32(w->plan, 1, v, kTile, w->plan->value_cols, w->values);
       if (!values) return TENON_INTERNAL;
     }
+    if (const tenon_status status = score_tile(w, k, w->plan->is_latent ? values : nullptr, begin, end)) return status;
     for (int64_t r = 0; r < w->n_rows; ++r) {
       const int64_t lo = larger(0, first_key(attr, w->index[r]) - base), hi = smaller(kTile, w->index[r] - base + 1);
       if (hi <= lo) continue;
@@ -111,7 +114,7 @@ tenon_status walk_keys(Walk* w) {
         const int64_t p = r * w->n_heads + h;
         w->alpha[p] = soften(attr, w->score + p * kTile, 0, kTile / kLanes, lo, hi, &w->run[p]);
       }
-      switch (w->plan->dtype_id[1]) {
+      switch (values ? uint32_t{TENON_DTYPE_F32} : w->plan->dtype_id[1]) {
         case TENON_DTYPE_F16:
           add_values(w, r, reinterpret_cast<const Half*>(v), lo, hi);
           break;

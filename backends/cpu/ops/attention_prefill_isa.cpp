@@ -15,7 +15,7 @@ struct Unit {
   const tenon_args* args;
   const int32_t* index;
   int64_t row, n_rows, head, n_heads, seq, kv_head;
-  float *query, *keys, *values, *score, *sums;  // [64][dim]; [dim][64]; [64][dim_v]; [64][64]; [64][dim_v]
+  float *query, *keys, *values, *score, *sums;  // [64][dim]; [dim][64]; a tile; [64][64]; [64][dim_v]
   float alpha[kQueries];
   Running run[kQueries];
 };
@@ -62,19 +62,19 @@ TENON_INLINE bool all_finite(const float* p, int64_t n) {
 // long as the values are finite; if any is not, each row takes only the keys that it sees.
 TENON_INLINE tenon_status add_values(Unit* u, const uint8_t* v, int64_t base, int64_t begin, int64_t end) {
   const tenon_attention_attr* attr = &u->plan->attention;
-  const int64_t dim = attr->head_dim_v, pairs = u->n_rows * u->n_heads;
-  const int64_t step = row_bytes_of(u->plan->dtype[1], dim);
-  const float* values = as_f32(u->plan, 1, v + begin * step, end - begin, dim, u->values);
+  const int64_t dim = attr->head_dim_v, cols = u->plan->value_cols, pairs = u->n_rows * u->n_heads;
+  const int64_t step = row_bytes_of(u->plan->dtype[1], cols);
+  const float* values = as_f32(u->plan, 1, v + begin * step, end - begin, cols, u->values);
   if (!values) return TENON_INTERNAL;
-  const Steps steps = {kTile, dim, kLanes, dim};
-  if (all_finite(values, (end - begin) * dim)) {
+  const Steps steps = {kTile, cols, kLanes, dim};
+  if (all_finite(values, (end - begin) * cols)) {
     multiply<Init::kScaled>(pairs, dim / kLanes, end - begin, u->score + begin, values, u->sums, steps, u->alpha);
     return TENON_OK;
   }
   for (int64_t p = 0; p < pairs; ++p) {
     const int64_t index = u->index[p / u->n_heads];
     const int64_t lo = larger(begin, first_key(attr, index) - base), hi = smaller(end, index - base + 1);
-    multiply<Init::kScaled>(1, dim / kLanes, larger(0, hi - lo), u->score + p * kTile + lo, values + (lo - begin) * dim,
+    multiply<Init::kScaled>(1, dim / kLanes, larger(0, hi - lo), u->score + p * kTile + lo, values + (lo - begin) * cols,
                             u->sums + p * dim, steps, u->alpha + p);
   }
   return TENON_OK;
@@ -97,7 +97,7 @@ tenon_status run_unit(Unit* u) {
     const int64_t base = tile * kTile, begin = larger(0, oldest - base), end = smaller(kTile, newest - base + 1);
     const int64_t v0 = begin / kLanes, v1 = (end + kLanes - 1) / kLanes;
     const uint8_t* k = page + u->kv_head * kTile * row_bytes_of(u->plan->dtype[0], dim);
-    const uint8_t* v = page + pages->value_offset + u->kv_head * kTile * row_bytes_of(u->plan->dtype[1], dim_v);
+    const uint8_t* v = values_of(u->plan, pages, page, k, u->kv_head);
     if (const tenon_status status = turn_keys(u, k, v0, v1)) return status;
     score_tile(u, v0, v1);
     for (int64_t p = 0; p < pairs; ++p) {
@@ -125,7 +125,7 @@ tenon_status attention_prefill(const OpPlan* plan, const tenon_args* args, const
   const tenon_step* step = args->step;
   const int64_t n_seqs = *pointer_at<uint32_t>(step->n_seqs, 0), group = attr->heads / attr->kv_heads;
   const int32_t* row_start = pointer_at<int32_t>(step->row_start, 0);
-  const int64_t dim = attr->head_dim, dim_v = attr->head_dim_v;
+  const int64_t dim = attr->head_dim;
   // Heads of a unit: the largest divisor of the group up to 4, so that keys are turned once for several heads.
   int64_t n_heads = smaller(4, group);
   while (group % n_heads) --n_heads;
@@ -143,7 +143,7 @@ tenon_status attention_prefill(const OpPlan* plan, const tenon_args* args, const
   u.query = static_cast<float*>(exec->scratch);
   u.keys = u.query + kQueries * dim;
   u.values = u.keys + kTile * dim;
-  u.score = u.values + kTile * larger(dim, dim_v);
+  u.score = u.values + kTile * larger(dim, plan->value_cols);
   u.sums = u.score + kQueries * kTile;
   for (int64_t i = exec->claim(exec->counter, 1); i < units; i = exec->claim(exec->counter, 1)) {
     int64_t block = (units - 1 - i) / head_units, s = 0;

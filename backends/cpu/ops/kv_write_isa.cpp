@@ -1,4 +1,4 @@
-// kv_write: rows of K and V to their places in the pages of a store.
+// kv_write: rows of K and V, or latent rows, to their places in the pages of a store.
 #include "ops_isa.hpp"
 #include "pages.hpp"
 
@@ -47,6 +47,7 @@ tenon_status kv_write(const OpPlan* plan, const tenon_args* args, const tenon_ex
       if (const tenon_status status =
               put(plan->dtype[0], plan->dtype_id[0], k, f32_at(&args->in[0], r, h * attr->head_dim), attr->head_dim))
         return status;
+      if (args->n_in < 2) continue;  // a latent store has no values of its own
       if (const tenon_status status = put(plan->dtype[1], plan->dtype_id[1], v,
                                           f32_at(&args->in[1], r, h * attr->head_dim_v), attr->head_dim_v))
         return status;

@@ -26,8 +26,10 @@ struct OpEntry {
 sdk::Offer accept_rope(const sdk::Node& node);
 sdk::Offer accept_kv_write(const sdk::Node& node);
 sdk::Offer accept_attention(const sdk::Node& node);
+sdk::Offer accept_latent_attention(const sdk::Node& node);
 void plan_rope(const sdk::Node& node, OpPlan& op, uint64_t& scratch);
 void plan_kv_write(const sdk::Node& node, OpPlan& op, uint64_t& scratch);
 void plan_attention(const sdk::Node& node, OpPlan& op, uint64_t& scratch);
+void plan_latent_attention(const sdk::Node& node, OpPlan& op, uint64_t& scratch);
 
 }  // namespace tenon::cpu

@@ -25,11 +25,14 @@ struct OpPlan {
     tenon_rope_attr rope;
     tenon_kv_write_attr kv_write;
     tenon_attention_attr attention;
+    tenon_latent_attention_attr latent;  // plan() turns it into `attention`
     tenon_expert_ffn_attr expert;
   };
   const tenon_dtype* dtype[4];  // of weights, or of a store's K and V
   uint32_t dtype_id[4];
   int64_t max_rows;
+  int64_t value_cols;  // attention: from one value to the next; more than head_dim_v where values are a part of their keys
+  uint32_t is_latent;
 };
 
 // Serves a launch for one worker. TENON_OK, or a status whose meaning the caller knows: launches have no other words.

@@ -135,6 +135,8 @@ const OpEntry kEntries[] = {
               "a row's position has no page"),
     {"attention", &OpTable::attention_decode, &OpTable::attention_prefill, accept_attention, plan_attention,
      sizeof(tenon_attention_attr), false, "a key that a row sees has no page"},
+    {"latent_attention", &OpTable::attention_decode, &OpTable::attention_prefill, accept_latent_attention,
+     plan_latent_attention, sizeof(tenon_latent_attention_attr), false, "a key that a row sees has no page"},
 };
 
 class OpKernel final : public sdk::Kernel {

@@ -24,8 +24,8 @@ void pack_rows16(const sdk::PackSlice& slice);
 
 // Bytes of a worker's scratch; the layouts stand beside the code that uses them.
 uint64_t rope_scratch(const tenon_rope_attr& attr);
-uint64_t attention_decode_scratch(const tenon_attention_attr& attr);
-uint64_t attention_prefill_scratch(const tenon_attention_attr& attr);
+uint64_t attention_decode_scratch(const tenon_attention_attr& attr, int64_t value_cols);
+uint64_t attention_prefill_scratch(const tenon_attention_attr& attr, int64_t value_cols);
 
 inline bool is_float(uint32_t dtype) {
   return dtype == TENON_DTYPE_F32 || dtype == TENON_DTYPE_F16 || dtype == TENON_DTYPE_BF16;

@@ -167,6 +167,7 @@ namespace {
 // "" if the store is paged, as abi.h lays it out, and of floats.
 std::string not_paged(const sdk::Node& node) {
   const tenon_store_type& store = node.stores()[0];
+  if (store.kind == TENON_STORE_LATENT) return "this backend has no kernels for latent stores (MLA) yet";
   if (store.kind != TENON_STORE_PAGED || store.layout != 0)
     return sdk::text("a store of kind %u, layout %u", store.kind, store.layout);
   if (!is_float(codec_of(store.dtype_k)) || !is_float(codec_of(store.dtype_v)))

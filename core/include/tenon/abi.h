@@ -230,7 +230,7 @@ enum {
   TENON_OP_SOFTCAP = 11,        /* x -> cap × tanh(x / cap) */
   TENON_OP_CONCAT = 12,         /* a, b -> [a ; b] along the row */
   TENON_OP_ROPE = 13,           /* x; inv_freq, divisor? -> y; the core divides, a kernel gets one weight */
-  TENON_OP_KV_WRITE = 14,       /* k, v; store */
+  TENON_OP_KV_WRITE = 14,       /* k, v; store;  or rows; a LATENT store */
   TENON_OP_ATTENTION = 15,      /* q; store -> o */
   TENON_OP_LATENT_ATTENTION = 16, /* q; store -> o */
   TENON_OP_SHORT_CONV = 17,     /* x; w; store -> y */
@@ -294,7 +294,7 @@ typedef struct tenon_rope_attr {
   uint32_t reserved;
 } tenon_rope_attr;
 typedef struct tenon_kv_write_attr {
-  uint32_t struct_size, kv_heads, head_dim, head_dim_v;
+  uint32_t struct_size, kv_heads, head_dim, head_dim_v; /* LATENT store: 1, rank + rope_dim, 0 */
 } tenon_kv_write_attr;
 typedef struct tenon_attention_attr {
   uint32_t struct_size, heads, kv_heads, head_dim, head_dim_v;
@@ -302,6 +302,7 @@ typedef struct tenon_attention_attr {
   float scale, softcap; /* softcap 0 = none */
   uint32_t span_mask, reserved;
 } tenon_attention_attr;
+/* q: heads × (rank + rope_dim), against the store's rows; o: heads × rank, of the rows' first rank columns. */
 typedef struct tenon_latent_attention_attr {
   uint32_t struct_size, heads, rank, rope_dim;
   float scale;
@@ -342,9 +343,9 @@ enum { TENON_STORE_PAGED = 1, TENON_STORE_LATENT = 2, TENON_STORE_CONV = 3, TENO
 
 typedef struct tenon_store_type {
   uint32_t struct_size, kind;
-  uint32_t dtype_k, dtype_v; /* TENON_DTYPE_* or a registered block type; recurrent and conv: F32 */
+  uint32_t dtype_k, dtype_v; /* TENON_DTYPE_* or a registered block type; latent: the same; recurrent and conv: F32 */
   uint32_t layout;           /* 0 = the one described below; another is private to the kernels that name it */
-  uint32_t heads;            /* PAGED: K/V heads; RECURRENT: value heads */
+  uint32_t heads;            /* PAGED: K/V heads; LATENT: 1; RECURRENT: value heads */
   int32_t window;
   uint32_t layer;
   int64_t cols_k; /* PAGED: heads × head_dim;   CONV: channels;   RECURRENT: heads × key_dim;  LATENT: rank + rope_dim */
@@ -357,6 +358,10 @@ typedef struct tenon_store_type {
  * PAGED, layout 0. `table` is i32 [max_seqs][table_stride]: page of (sequence, position / 64), -1 = given back or not
  * yet there. Page p begins at base + p × page_bytes and holds K as [heads][64][head_dim] in dtype_k, then, at
  * `value_offset`, V as [heads][64][head_dim_v] in dtype_v. A masked or unwritten row may hold anything, NaN included.
+ *
+ * LATENT, layout 0. Table and pages as above; a page holds rows [64][rank + rope_dim] in dtype_k and nothing else. A row is
+ * the compressed K/V of a token behind its norm, then the rotated part of the key that all heads share. It is the key of
+ * every head, and its first rank columns are the value. In a block type a block may hold columns of both.
  *
  * CONV. `table` is i32 [max_seqs]: slot of the sequence. Slot s begins at base + s × page_bytes and holds two halves
  * f32 [2][taps - 1][channels], oldest row first; step.half says which is current. Its tape begins at

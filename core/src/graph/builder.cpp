@@ -93,10 +93,15 @@ class Builder {
     }
     if (decl.target.size) return store_of_target(decl);
     if (graph_.stores.size() >= kMaxStores) return refuse("too many stores");
-    if (decl.kind != TENON_STORE_PAGED && decl.kind != TENON_STORE_CONV && decl.kind != TENON_STORE_RECURRENT)
+    if (!is_paged(decl.kind) && decl.kind != TENON_STORE_CONV && decl.kind != TENON_STORE_RECURRENT)
       return refuse(fmt::format("store kind {} is not served by this build", decl.kind));
-    if (decl.cols_k <= 0 || decl.cols_v <= 0 || decl.cols_k > kMaxCols || decl.cols_v > kMaxCols || decl.window < 0)
+    const bool is_latent = decl.kind == TENON_STORE_LATENT;
+    if (decl.cols_k <= 0 || decl.cols_v < 0 || (!is_latent && !decl.cols_v) || decl.cols_k > kMaxCols || decl.cols_v > kMaxCols ||
+        decl.window < 0)
       return refuse("a store needs positive widths");
+    if (is_latent && (decl.heads != 1 || decl.cols_v || decl.window))
+      return refuse(fmt::format("a latent store of {} heads, {} columns of values, window {}; it has one row a token, and all of them",
+                                decl.heads, decl.cols_v, decl.window));
     Store out;
     out.kind = decl.kind, out.heads = decl.heads, out.window = decl.window;
     out.cols_k = decl.cols_k, out.cols_v = decl.cols_v, out.tape_cols = decl.tape_cols;
@@ -267,7 +272,7 @@ class Builder {
       if (draft_->main.stores[i].role == role) target = int32_t(i);
     if (target < 0) return misfit(fmt::format("the model drafted for has no store \"{}\"", role));
     Store out = draft_->main.stores[size_t(target)];
-    if (out.kind != TENON_STORE_PAGED || out.kind != decl.kind || out.heads != decl.heads || out.cols_k != decl.cols_k ||
+    if (!is_paged(out.kind) || out.kind != decl.kind || out.heads != decl.heads || out.cols_k != decl.cols_k ||
         out.cols_v != decl.cols_v || out.window != decl.window)
       return misfit(fmt::format("store \"{}\" of the model drafted for has {} heads, {} and {} columns, window {}, but {} expects "
                                 "{}, {} and {}, {}", role, out.heads, out.cols_k, out.cols_v, out.window, architecture_, decl.heads,

@@ -49,6 +49,9 @@ struct Weight {
   int32_t divisor = -1;  // a constant is divided, entry by entry, by this weight of the files
 };
 
+// Rows lie in pages of 64 tokens.
+constexpr bool is_paged(uint32_t store_kind) { return store_kind == TENON_STORE_PAGED || store_kind == TENON_STORE_LATENT; }
+
 struct Store {
   uint32_t kind = 0, heads = 0, layer = kNoLayer;
   int32_t window = 0;

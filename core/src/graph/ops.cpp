@@ -134,9 +134,12 @@ std::string infer_rope(Signature& s) {
 
 std::string infer_kv_write(Signature& s) {
   const Store& store = *s.store[0];
-  if (store.kind != TENON_STORE_PAGED) return "kv_write needs a paged store";
-  if (s.in[0]->cols != store.cols_k || s.in[1]->cols != store.cols_v)
-    return fmt::format("k and v have {} and {} columns, the store {} and {}", s.in[0]->cols, s.in[1]->cols, store.cols_k,
+  if (!is_paged(store.kind)) return "kv_write needs a paged or a latent store";
+  if (const size_t n = store.kind == TENON_STORE_LATENT ? 1 : 2; s.in.size() != n)
+    return fmt::format("{} inputs, expected {}", s.in.size(), n == 1 ? "the rows of a latent store" : "k and v");
+  const int64_t v_cols = s.in.size() > 1 ? s.in[1]->cols : 0;
+  if (s.in[0]->cols != store.cols_k || v_cols != store.cols_v)
+    return fmt::format("k and v have {} and {} columns, the store {} and {}", s.in[0]->cols, v_cols, store.cols_k,
                        store.cols_v);
   const auto& a = attr_of<tenon_kv_write_attr>(s);
   if (a.kv_heads != store.heads || int64_t(a.kv_heads) * a.head_dim != store.cols_k ||
@@ -159,6 +162,20 @@ std::string infer_attention(Signature& s) {
   if (store.window && (a.window <= 0 || a.window > store.window))
     return fmt::format("a window of {} over a store that keeps {} tokens", a.window, store.window);
   s.out = {like(*s.in[0], int64_t(a.heads) * a.head_dim_v)};
+  return need_f32(s);
+}
+
+std::string infer_latent_attention(Signature& s) {
+  const auto& a = attr_of<tenon_latent_attention_attr>(s);
+  const Store& store = *s.store[0];
+  if (store.kind != TENON_STORE_LATENT) return "latent_attention needs a latent store";
+  if (!a.heads || !a.rank) return fmt::format("{} heads of rank {}", a.heads, a.rank);
+  const int64_t row = int64_t(a.rank) + a.rope_dim;
+  if (store.cols_k != row)
+    return fmt::format("a rank of {} and {} rotary columns over a store of {}", a.rank, a.rope_dim, store.cols_k);
+  if (s.in[0]->cols != a.heads * row)
+    return fmt::format("q has {} columns, expected {} heads of {}", s.in[0]->cols, a.heads, row);
+  s.out = {like(*s.in[0], int64_t(a.heads) * a.rank)};
   return need_f32(s);
 }
 
@@ -256,8 +273,9 @@ constexpr OpInfo kOps[] = {
     {TENON_OP_SOFTCAP, "softcap", sizeof(tenon_scale_attr), 1, 1, 0, 0, 0, infer_same, kAll, true},
     {TENON_OP_CONCAT, "concat", 0, 2, 2, 0, 0, 0, infer_concat, 0, true},
     {TENON_OP_ROPE, "rope", sizeof(tenon_rope_attr), 1, 1, 1, 2, 0, infer_rope, kAll, true},
-    {TENON_OP_KV_WRITE, "kv_write", sizeof(tenon_kv_write_attr), 2, 2, 0, 0, 1, infer_kv_write, kAll, true},
+    {TENON_OP_KV_WRITE, "kv_write", sizeof(tenon_kv_write_attr), 1, 2, 0, 0, 1, infer_kv_write, kAll, true},
     {TENON_OP_ATTENTION, "attention", sizeof(tenon_attention_attr), 1, 1, 0, 0, 1, infer_attention, kAll, true},
+    {TENON_OP_LATENT_ATTENTION, "latent_attention", sizeof(tenon_latent_attention_attr), 1, 1, 0, 0, 1, infer_latent_attention, kAll, true},
     {TENON_OP_SHORT_CONV, "short_conv", sizeof(tenon_short_conv_attr), 1, 1, 1, 1, 1, infer_short_conv, kAll, false},
     {TENON_OP_GATED_DELTA_RULE, "gated_delta_rule", sizeof(tenon_gated_delta_rule_attr), 5, 5, 2, 2, 1,
      infer_gated_delta_rule, 0b11100, false},
@@ -284,9 +302,8 @@ const OpInfo* op_info(std::string_view name) {
 
 std::string_view op_name(uint32_t op) {
   if (const OpInfo* info = op_info(op)) return info->name;
-  constexpr std::array<std::pair<uint32_t, std::string_view>, 4> kOthers = {{
+  constexpr std::array<std::pair<uint32_t, std::string_view>, 3> kOthers = {{
       {TENON_OP_COMPOSITE, "composite"},
-      {TENON_OP_LATENT_ATTENTION, "latent_attention"},
       {TENON_OP_LOGITS_TAIL, "logits_tail"},
       {TENON_OP_SAMPLE, "sample"},
   }};

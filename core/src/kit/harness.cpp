@@ -547,6 +547,7 @@ const char* reference_name(uint32_t op) {
                                                         {TENON_OP_ROPE, "reference.rope"},
                                                         {TENON_OP_KV_WRITE, "reference.kv_write"},
                                                         {TENON_OP_ATTENTION, "reference.attention"},
+                                                        {TENON_OP_LATENT_ATTENTION, "reference.latent_attention"},
                                                         {TENON_OP_SHORT_CONV, "reference.short_conv"},
                                                         {TENON_OP_GATED_DELTA_RULE, "reference.gated_delta_rule"},
                                                         {TENON_OP_ROUTE, "reference.route"},

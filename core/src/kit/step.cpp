@@ -102,6 +102,12 @@ Store Store::paged(uint32_t kv_heads, uint32_t head_dim, uint32_t head_dim_v, co
   return s;
 }
 
+Store Store::latent(uint32_t cols, const std::string& dtype, uint32_t seqs, int64_t positions, uint64_t seed) {
+  Store s = paged(1, cols, 0, dtype, dtype, seqs, positions, 0, seed);
+  s.type.kind = TENON_STORE_LATENT;
+  return s;
+}
+
 Store Store::conv(uint32_t channels, uint32_t taps, uint32_t seqs, uint64_t seed) {
   Store s;
   s.type = {.struct_size = sizeof(tenon_store_type),
@@ -175,6 +181,7 @@ void Store::put(uint32_t seq, int64_t position, const float* k, const float* v) 
   for (uint32_t h = 0; h < type.heads; ++h)
     for (const bool value : {false, true}) {
       const int64_t cols = (value ? type.cols_v : type.cols_k) / type.heads;
+      if (!cols) continue;
       const tenon_dtype& dtype = *records().dtype_record(value ? type.dtype_v : type.dtype_k);
       if (!dtype.encode) throw std::runtime_error("a store's dtype has no encoder");
       tenon_weight w = {};
@@ -188,6 +195,7 @@ void Store::get(uint32_t seq, int64_t position, float* k, float* v) const {
   for (uint32_t h = 0; h < type.heads; ++h)
     for (const bool value : {false, true}) {
       const int64_t cols = (value ? type.cols_v : type.cols_k) / type.heads;
+      if (!cols) continue;
       const tenon_dtype& dtype = *records().dtype_record(value ? type.dtype_v : type.dtype_k);
       tenon_weight w = {};
       w.struct_size = sizeof w, w.plane[0] = address(row(seq, position, h, value)), w.rows = 1, w.cols = cols;

@@ -49,13 +49,15 @@ struct Store {
   static Store paged(uint32_t kv_heads, uint32_t head_dim, uint32_t head_dim_v, const std::string& dtype_k,
                      const std::string& dtype_v, uint32_t seqs, int64_t positions, int32_t window = 0,
                      uint64_t seed = 1);
+  // The same of rows [rank + rope_dim], one a token.
+  static Store latent(uint32_t cols, const std::string& dtype, uint32_t seqs, int64_t positions, uint64_t seed = 1);
   // Zeroed bases and poisoned tapes; slots in shuffled places.
   static Store conv(uint32_t channels, uint32_t taps, uint32_t seqs, uint64_t seed = 1);
   static Store recurrent(uint32_t key_heads, uint32_t value_heads, uint32_t key_dim, uint32_t value_dim, uint32_t seqs,
                          uint64_t seed = 1);
 
   tenon_store view();  // addresses into this object
-  // PAGED: one position of a sequence, [heads × head_dim] as f32, rounded to the store's dtypes.
+  // PAGED: one position of a sequence, [heads × head_dim] as f32, rounded to the store's dtypes. LATENT: the row; v null.
   void put(uint32_t seq, int64_t position, const float* k, const float* v);
   void get(uint32_t seq, int64_t position, float* k, float* v) const;
   void give_back(uint32_t seq, int64_t page);  // the table says -1 and the page turns to poison

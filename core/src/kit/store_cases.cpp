@@ -96,8 +96,57 @@ Cases attention_cases() {
   return out;
 }
 
+struct Latent {
+  uint32_t heads = 4, rank = 64, rope_dim = 32;
+  std::string dtype = "f16";
+  uint32_t cols() const { return rank + rope_dim; }
+};
+
+Store filled(const Latent& s, const std::vector<SeqRows>& parts) {
+  int32_t longest = 1;
+  for (const SeqRows& part : parts) longest = std::max(longest, part.past + part.rows);
+  Store store = Store::latent(s.cols(), s.dtype, uint32_t(parts.size()), longest);
+  for (uint32_t q = 0; q < parts.size(); ++q)
+    for (int32_t p = 0; p < parts[q].past + parts[q].rows; ++p)
+      store.put(q, p, Random(uint64_t(q) * 100000 + uint64_t(p) + 1).normals(s.cols()).data(), nullptr);
+  return store;
+}
+
+Cases latent_attention_cases() {
+  std::vector<Latent> shapes = {{.heads = 5, .rank = 256, .rope_dim = 64},
+                                {.heads = 3, .rank = 80, .rope_dim = 0, .dtype = "bf16"},
+                                {.heads = 2, .rank = 40, .rope_dim = 12}};
+  for (const std::string& dtype : store_dtypes(96)) shapes.push_back({.dtype = dtype});
+  // A block of 32 with columns of both parts.
+  for (const std::string& dtype : store_dtypes(64)) shapes.push_back({.heads = 1, .rank = 48, .rope_dim = 16, .dtype = dtype});
+  Cases out;
+  for (const Latent& s : shapes)
+    for (const uint32_t group : {3u, 24u})
+      out.push_back({std::to_string(s.heads) + " heads, rank " + std::to_string(s.rank) + " + " + std::to_string(s.rope_dim) + ", " +
+                         s.dtype + ", sequences of " + std::to_string(group) + " rows",
+                     [s, group](uint32_t rows, Values) {
+                       const auto parts = sequences(rows, group, false);
+                       tenon_latent_attention_attr attr = {};
+                       attr.struct_size = sizeof attr, attr.heads = s.heads, attr.rank = s.rank;
+                       attr.rope_dim = s.rope_dim, attr.scale = 1 / std::sqrt(float(s.cols()));
+                       OpCase c(TENON_OP_LATENT_ATTENTION, attr, Step(parts));
+                       const int64_t cols = int64_t(s.heads) * s.cols();
+                       c.strided(rows, cols, rows_at(c.step, cols, 43, 2), s.heads, 16, s.heads > 1 ? 32 : 0);
+                       return c.store(filled(s, parts)).output(int64_t(s.heads) * s.rank);
+                     }});
+  return out;
+}
+
 Cases kv_write_cases() {
   Cases out;
+  for (const std::string& dtype : store_dtypes(96))
+    for (const uint32_t group : {3u, 24u})
+      out.push_back({"latent, " + dtype + ", sequences of " + std::to_string(group) + " rows", [=](uint32_t rows, Values) {
+                       const auto parts = sequences(rows, group, false);
+                       OpCase c(TENON_OP_KV_WRITE, tenon_kv_write_attr{sizeof(tenon_kv_write_attr), 1, 96, 0}, Step(parts));
+                       c.strided(rows, 96, rows_at(c.step, 96, 44, 1), 1, 16, 0);
+                       return c.store(Store::latent(96, dtype, uint32_t(parts.size()), 160));
+                     }});
   for (const std::string& dtype : store_dtypes(64))
     for (const uint32_t group : {3u, 24u})
       out.push_back(
@@ -156,6 +205,7 @@ std::vector<std::pair<std::string, StateOp>> state_ops(std::string_view op) {
 
 std::vector<KernelCase> store_cases(std::string_view op) {
   if (op == "attention") return attention_cases();
+  if (op == "latent_attention") return latent_attention_cases();
   if (op == "kv_write") return kv_write_cases();
   return state_cases(state_ops(op));
 }

@@ -24,6 +24,7 @@ constexpr Tolerance kTolerances[] = {
     {"rope", 1e-6, "sine and cosine of an f32 angle to a few units in the last place"},
     {"linear", 1e-5, "an f32 sum of up to a thousand products in any order: a few times √K × 2^-24"},
     {"attention", 1e-5, "f32 exponentials and sums of up to a thousand weighted values in any order"},
+    {"latent_attention", 1e-5, "as attention"},
     {"route", 1e-6, "an f32 softmax; the ids are compared exactly"},
     {"expert_ffn", 1e-5, "two f32 sums of up to a thousand products in any order, an exponential, a sum over slots"},
     {"expert_ffn, encoded", 3e-3, "a hidden number that lies between two codes may be rounded to the other one"},

@@ -31,9 +31,10 @@ std::vector<tenon_store_type> store_types(const graph::Graph& graph, const Store
     tenon_store_type type = {};
     type.struct_size = sizeof type, type.kind = store.kind, type.heads = store.heads, type.window = store.window;
     type.layer = store.layer, type.cols_k = store.cols_k, type.cols_v = store.cols_v, type.tape_cols = store.tape_cols;
-    const bool paged = store.kind == TENON_STORE_PAGED;
+    const bool paged = graph::is_paged(store.kind);
     type.dtype_k = paged ? options.dtype_k : uint32_t(TENON_DTYPE_F32);
-    type.dtype_v = paged ? options.dtype_v : uint32_t(TENON_DTYPE_F32);
+    // The values of a latent store are columns of its keys.
+    type.dtype_v = store.kind == TENON_STORE_PAGED ? options.dtype_v : type.dtype_k;
     out.push_back(type);
   }
   return out;
@@ -43,9 +44,9 @@ Stores::Stores(const graph::Graph& graph, const StoreOptions& options, const plu
     : options_(options), device_(device), types_(store_types(graph, options)) {
   stride_ = uint32_t(pages_for(options.context) + 1);
   for (const tenon_store_type& type : types_) {
-    const bool is_paged = type.kind == TENON_STORE_PAGED;
-    pools_.push_back(is_paged ? paged(type, registry) : slots(type));
-    has_recurrent_ = has_recurrent_ || !is_paged;
+    const bool has_pages = graph::is_paged(type.kind);
+    pools_.push_back(has_pages ? paged(type, registry) : slots(type));
+    has_recurrent_ = has_recurrent_ || !has_pages;
   }
   plan_the_cache();
   for (Pool& pool : pools_) allocate(pool);
@@ -341,7 +342,8 @@ void Stores::visit_live(const SequenceState& state, Visit&& visit) const {
       const tenon_addr page = pool.base.address() + uint64_t(pool.page_bytes) * uint64_t(state.pages[size_t(pool.group)][size_t(p)]);
       for (uint32_t head = 0; head < type.heads; ++head) {
         visit(page + uint64_t(head * kPage * pool.row_bytes_k), uint64_t(last * pool.row_bytes_k));
-        visit(page + uint64_t(pool.value_offset + head * kPage * pool.row_bytes_v), uint64_t(last * pool.row_bytes_v));
+        if (pool.row_bytes_v)
+          visit(page + uint64_t(pool.value_offset + head * kPage * pool.row_bytes_v), uint64_t(last * pool.row_bytes_v));
       }
     }
   }
