@@ -656,9 +656,9 @@ typedef struct tenon_builder {
 enum {
   TENON_TRANSFORM_NONE = 0,
   TENON_TRANSFORM_STACK_EXPERTS = 1, /* `{e}` in the source numbers the experts */
-  TENON_TRANSFORM_JOIN_ROWS = 2,     /* source: several names, separated by spaces */
+  TENON_TRANSFORM_JOIN_ROWS = 2,     /* source: several names, separated by spaces; the rows of each behind the last one's */
   TENON_TRANSFORM_SLICE_ROWS = 3,    /* rows a … b - 1 of a tensor of `axis` rows, or of each expert's */
-  TENON_TRANSFORM_TRANSPOSE = 4,
+  TENON_TRANSFORM_TRANSPOSE = 4,     /* of f32, f16 and bf16; axis ≠ 0: of those rows alone that SLICE_ROWS would take */
   TENON_TRANSFORM_RESHAPE = 5,       /* to a rows, b cols */
   TENON_TRANSFORM_ADD_ONE = 6,
   TENON_TRANSFORM_MINUS_EXP = 7,

@@ -302,26 +302,55 @@ class Builder {
 
   void check_shape(const std::string& name, const tenon_weight_decl& decl, const Binding& binding) {
     if (binding.transform == TENON_TRANSFORM_STACK_EXPERTS) return check_stack(name, decl, binding);
+    if (binding.transform == TENON_TRANSFORM_JOIN_ROWS) return check_join(name, decl, binding);
     const source::Tensor& t = *binding.tensor;
-    const int64_t experts = decl.n_expert ? decl.n_expert : 1;
-    const bool reshaped = binding.transform == TENON_TRANSFORM_RESHAPE;
+    const bool reshaped = binding.transform == TENON_TRANSFORM_RESHAPE, turned = binding.transform == TENON_TRANSFORM_TRANSPOSE;
     const bool vector = (t.cols() == 1 || t.rows() == 1) && (decl.cols == 1 || decl.rows == 1);
-    int64_t rows = t.rows();
-    if (binding.transform == TENON_TRANSFORM_SLICE_ROWS) {
-      if (t.rows() != binding.group || binding.a < 0 || binding.b > binding.group || binding.a >= binding.b)
-        return shapes_.push_back(fmt::format("tensor {}: {} rows, but {} expects {} and takes {} to {} of them ({})", t.name, t.rows(),
+    // The rows of a stack's matrices count through where one matrix is cut out of it.
+    const int64_t matrices = binding.cuts_rows() && !decl.n_expert ? t.experts() : 1;
+    const int64_t all = t.rows() * matrices, experts = (decl.n_expert ? decl.n_expert : 1) * matrices;
+    int64_t rows = t.rows(), cols = t.cols();
+    if (binding.cuts_rows()) {
+      if (all != binding.group || binding.a < 0 || binding.b > binding.group || binding.a >= binding.b)
+        return shapes_.push_back(fmt::format("tensor {}: {} rows, but {} expects {} and takes {} to {} of them ({})", t.name, all,
                                              architecture_, binding.group, binding.a, binding.b - 1, name));
       rows = binding.b - binding.a;
     }
+    if (turned) std::swap(rows, cols);
     int64_t count = 1;
     for (const int64_t d : t.dim) count *= d;  // checked when the file was opened
     const bool fits = reshaped ? count == decl.cols * decl.rows * experts
-                               : t.experts() == experts && ((t.cols() == decl.cols && rows == decl.rows) ||
-                                                            (vector && t.cols() * rows == decl.cols * decl.rows));
-    if (!fits)
-      shapes_.push_back(fmt::format("tensor {}: shape [{}], but {} expects [{}, {}{}] ({})", t.name, fmt::join(t.dim, ", "),
-                                    architecture_, decl.cols, decl.rows,
-                                    decl.n_expert ? fmt::format(", {}", decl.n_expert) : "", name));
+                               : t.experts() == experts && ((cols == decl.cols && rows == decl.rows) ||
+                                                            (vector && cols * rows == decl.cols * decl.rows));
+    if (!fits || (turned && decl.n_expert))
+      shapes_.push_back(fmt::format("tensor {}: shape [{}], but {} expects [{}, {}{}] ({}{})", t.name, fmt::join(t.dim, ", "),
+                                    architecture_, turned ? decl.rows : decl.cols, turned ? decl.cols : decl.rows,
+                                    decl.n_expert ? fmt::format(", {}", decl.n_expert) : "", name, turned ? ", turned" : ""));
+  }
+
+  // Tensors whose rows lie behind one another: all there, of one width and dtype, and as many rows as are declared. Of
+  // vectors the entries do.
+  void check_join(const std::string& name, const tenon_weight_decl& decl, const Binding& binding) {
+    const bool vector = decl.rows == 1 && !decl.n_expert;
+    int64_t total = 0;
+    for (size_t i = 0; i < binding.joined.size(); ++i) {
+      const source::Tensor* t = binding.joined[i];
+      if (!t) return missing_.push_back(fmt::format("{} (to be joined into {})", binding.joined_names[i], name));
+      const bool fits = !decl.n_expert && t->experts() == 1 && (vector ? t->rows() == 1 : t->cols() == decl.cols);
+      if (!fits)
+        return shapes_.push_back(fmt::format("tensor {}: shape [{}], but {} expects {} to be joined into {}", t->name,
+                                             fmt::join(t->dim, ", "), architecture_,
+                                             vector ? "a vector" : fmt::format("rows of {} columns", decl.cols), name));
+      if (t->dtype != binding.tensor->dtype)
+        return shapes_.push_back(fmt::format("tensor {}: another dtype than {}; what is joined must be alike ({})", t->name,
+                                             binding.tensor->name, name));
+      if (t->factors_apart)
+        return shapes_.push_back(fmt::format("tensor {}: has a factor of its own, and cannot be joined ({})", t->name, name));
+      total += vector ? t->cols() : t->rows();
+    }
+    if (const int64_t wanted = vector ? decl.cols : decl.rows; total != wanted)
+      shapes_.push_back(fmt::format("tensors {}: {} {} together, but {} expects {} ({})", fmt::join(binding.joined_names, ", "), total,
+                                    vector ? "entries" : "rows", architecture_, wanted, name));
   }
 
   // One tensor an expert: all there, all alike.

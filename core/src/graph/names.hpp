@@ -15,10 +15,17 @@ namespace tenon::graph {
 
 // Where a weight comes from.
 struct Binding {
-  const source::Tensor* tensor = nullptr;  // STACK_EXPERTS: any of them
+  const source::Tensor* tensor = nullptr;  // STACK_EXPERTS, JOIN_ROWS: any of them
   uint32_t transform = TENON_TRANSFORM_NONE;
   int64_t a = 0, b = 0, group = 0;
   std::map<int64_t, const source::Tensor*> experts = {};  // STACK_EXPERTS: by number
+  std::vector<const source::Tensor*> joined = {};         // JOIN_ROWS: in order, null where the files lack one
+  std::vector<std::string> joined_names = {};
+
+  // Rows a … b - 1 of `group` are meant.
+  bool cuts_rows() const { return transform == TENON_TRANSFORM_SLICE_ROWS || (transform == TENON_TRANSFORM_TRANSPOSE && group); }
+  // Every tensor that it reads.
+  std::vector<const source::Tensor*> tensors() const;
 };
 
 // Borrows the source. Immutable.

@@ -39,9 +39,10 @@ void apply_transform(const graph::Binding& binding, std::vector<float>& values) 
     for (float& v : values) v = -std::exp(v);
 }
 
-// What reads the file's own bytes; other transforms change values.
-bool keeps_bytes(uint32_t transform) {
-  return transform == TENON_TRANSFORM_NONE || transform == TENON_TRANSFORM_STACK_EXPERTS || transform == TENON_TRANSFORM_SLICE_ROWS;
+// What moves bytes at most; other transforms change values.
+bool keeps_dtype(uint32_t transform) {
+  return transform == TENON_TRANSFORM_NONE || transform == TENON_TRANSFORM_STACK_EXPERTS || transform == TENON_TRANSFORM_SLICE_ROWS ||
+         is_assembled(transform);
 }
 
 void divide(std::vector<float>& values, const std::vector<float>& divisor, const std::string& name) {
@@ -78,7 +79,7 @@ WeightSet::WeightSet(std::span<const graph::Graph* const> graphs, std::span<cons
       entry.binding = names[weight.source]->find(weight.name);
       entry.tensor = entry.binding->tensor;
       describe(weight, entry);
-      if (!entry.is_matrix || !keeps_bytes(entry.binding->transform)) make_dense(weight, *entry.binding, entry);
+      if (!entry.is_matrix || !keeps_dtype(entry.binding->transform)) make_dense(weight, *entry.binding, entry);
     }
     if (!entry.dense.empty()) {
       entry.raw.dtype = TENON_DTYPE_F32;
@@ -97,7 +98,11 @@ void WeightSet::describe(const graph::Weight& weight, Entry& entry) {
   entry.raw.row_bytes = weight.cols / dtype->block_cols * dtype->block_bytes;
   const bool is_stack = entry.binding->transform == TENON_TRANSFORM_STACK_EXPERTS;
   entry.raw.expert_stride = is_stack || !weight.n_expert ? 0 : entry.raw.row_bytes * entry.tensor->rows();
-  if (!is_stack && entry.binding->transform != TENON_TRANSFORM_SLICE_ROWS) {
+  if (is_assembled(entry.binding->transform)) {
+    check_assembled(*entry.binding, *dtype, weight.name);
+    for (const source::Tensor* tensor : entry.binding->tensors()) entry.bytes += tensor->bytes();
+    if (entry.binding->cuts_rows()) entry.bytes = uint64_t(weight.rows * entry.raw.row_bytes);
+  } else if (!is_stack && entry.binding->transform != TENON_TRANSFORM_SLICE_ROWS) {
     entry.bytes = entry.tensor->bytes();
   } else {
     for (int64_t e = 0; e < entry.n_matrix(); ++e)
@@ -112,33 +117,58 @@ void WeightSet::make_dense(const graph::Weight& weight, const graph::Binding& bi
     throw Error(ErrorKind::kFile, fmt::format("tensor {}: cut or stacked weights are served as operands of linear, embed and "
                                               "expert_ffn only ({})", binding.tensor->name, weight.name));
   tenon_weight raw = entry.raw;
-  for (const source::Plane& plane : binding.tensor->planes)
-    if (plane.role < 4) raw.plane[plane.role] = address_of(entry.source->data(plane));
-  // The tensor may be a vector that is declared as the other kind of vector: decode it as the file has it.
-  raw.rows = weight.rows * weight.cols / binding.tensor->cols(), raw.cols = binding.tensor->cols();
+  if (is_assembled(binding.transform)) {
+    assemble(entry);
+    for (size_t role = 0; role < 4; ++role)
+      if (!entry.assembled[role].empty()) raw.plane[role] = address_of(entry.assembled[role].data());
+  } else {
+    for (const source::Plane& plane : binding.tensor->planes)
+      if (plane.role < 4) raw.plane[plane.role] = address_of(entry.source->data(plane));
+    // The tensor may be a vector that is declared as the other kind of vector: decode it as the file has it.
+    raw.rows = weight.rows * weight.cols / binding.tensor->cols(), raw.cols = binding.tensor->cols();
+  }
   const tenon_dtype* dtype = registry_.dtype(raw.dtype);
   raw.row_bytes = raw.cols / dtype->block_cols * dtype->block_bytes;
   entry.dense.resize(size_t(weight.rows * weight.cols));
   plugin::check_status(dtype->decode(&raw, 0, raw.rows, entry.dense.data()), "tensor " + binding.tensor->name);
   apply_transform(binding, entry.dense);
+  entry.assembled = {};
+}
+
+void WeightSet::assemble(Entry& entry) const {
+  const bool joins = entry.binding->transform == TENON_TRANSFORM_JOIN_ROWS;
+  entry.assembled = joins ? joined_rows(*entry.source, *entry.binding) : transposed(*entry.source, *entry.binding, entry.raw);
 }
 
 WeightSet::PlanePart WeightSet::part_of(const Entry& entry, int64_t matrix, uint32_t role) const {
+  if (is_assembled(entry.binding->transform)) {
+    const std::vector<uint8_t>& bytes = entry.assembled[role];
+    return bytes.empty() ? PlanePart{} : PlanePart{bytes.data(), bytes.size()};
+  }
   const bool is_stack = entry.binding->transform == TENON_TRANSFORM_STACK_EXPERTS;
   const source::Tensor& tensor = is_stack ? *entry.binding->experts.at(matrix) : *entry.tensor;
   const source::Plane* plane = tensor.plane(role);
-  if (!plane) return {nullptr, 0, 0};
-  if (role == TENON_PLANE_MACRO && plane->bytes == 4) return {plane, 0, 4};
-  const uint64_t n = is_stack ? 1 : uint64_t(tensor.experts()), bytes = plane->bytes / n;
-  const PlanePart whole = {plane, is_stack ? 0 : bytes * uint64_t(matrix), bytes};
-  if (entry.binding->transform != TENON_TRANSFORM_SLICE_ROWS || role == TENON_PLANE_MACRO) return whole;
-  const uint64_t all = uint64_t(tensor.rows()), first = bytes * uint64_t(entry.binding->a);
+  if (!plane) return {};
+  const auto part = [&](uint64_t offset, uint64_t bytes) {
+    return PlanePart{entry.source->data(*plane) + offset, bytes, plane, offset};
+  };
+  if (role == TENON_PLANE_MACRO && plane->bytes == 4) return part(0, 4);
+  // The rows of a stack's matrices count through where one matrix is cut out of it.
+  const uint64_t n = entry.raw.n_expert && !is_stack ? uint64_t(tensor.experts()) : 1, bytes = plane->bytes / n;
+  const uint64_t offset = is_stack ? 0 : bytes * uint64_t(matrix);
+  if (entry.binding->transform != TENON_TRANSFORM_SLICE_ROWS) return part(offset, bytes);
+  if (role == TENON_PLANE_MACRO) {
+    if (bytes == 4) return part(offset, bytes);
+    throw Error(ErrorKind::kFile, fmt::format("tensor {}: its matrices have a factor each, and one is to be cut out", tensor.name));
+  }
+  const uint64_t all = uint64_t(tensor.rows()) * (entry.raw.n_expert ? 1 : uint64_t(tensor.experts()));
+  const uint64_t first = bytes * uint64_t(entry.binding->a);
   const int64_t tile = role == TENON_PLANE_CODES ? 1 : std::max<int64_t>(1, registry_.dtype(tensor.dtype)->tile_rows);
   const bool cuts_tile = entry.binding->a % tile || entry.binding->b % tile || tensor.rows() % tile;
   if (cuts_tile || first % all || bytes * uint64_t(entry.raw.rows) % all)
     throw Error(ErrorKind::kFile, fmt::format("tensor {}: rows {} to {} cut through a tile of {} rows that share scales", tensor.name,
                                               entry.binding->a, entry.binding->b - 1, tile));
-  return {plane, whole.offset + first / all, bytes * uint64_t(entry.raw.rows) / all};
+  return part(offset + first / all, bytes * uint64_t(entry.raw.rows) / all);
 }
 
 tenon_weight WeightSet::source_matrix(const Entry& entry, int64_t matrix) const {
@@ -149,8 +179,7 @@ tenon_weight WeightSet::source_matrix(const Entry& entry, int64_t matrix) const 
     return out;
   }
   for (uint32_t role = 0; role < n_role(entry); ++role)
-    if (const PlanePart part = part_of(entry, matrix, role); part.plane)
-      out.plane[role] = address_of(entry.source->data(*part.plane)) + part.offset;
+    if (const PlanePart part = part_of(entry, matrix, role); part.data) out.plane[role] = address_of(part.data);
   return out;
 }
 
@@ -161,8 +190,8 @@ std::vector<float> WeightSet::macros(const Entry& entry) const {
   if (!entry.tensor || !entry.tensor->factors_apart) return {};
   std::vector<float> out(size_t(entry.n_matrix()), 1.0f);
   for (size_t e = 0; e < out.size(); ++e)
-    if (const PlanePart part = part_of(entry, int64_t(e), TENON_PLANE_MACRO); part.plane)
-      std::memcpy(&out[e], entry.source->data(*part.plane) + part.offset, sizeof(float));
+    if (const PlanePart part = part_of(entry, int64_t(e), TENON_PLANE_MACRO); part.data)
+      std::memcpy(&out[e], part.data, sizeof(float));
   return out;
 }
 
@@ -203,7 +232,7 @@ void WeightSet::copy_matrices(Entry& entry) {
   uint64_t step = 0;
   for (uint32_t role = 0; role < n_role(entry); ++role) {
     const PlanePart part = part_of(entry, 0, role);
-    if (!part.plane) continue;
+    if (!part.data) continue;
     entry.copied_plane[role] = step;
     step += (part.bytes + 63) & ~uint64_t(63);
   }
@@ -211,9 +240,8 @@ void WeightSet::copy_matrices(Entry& entry) {
   entry.copied = Buffer(device_, step * uint64_t(entry.n_matrix()), "a weight");
   for (int64_t e = 0; e < entry.n_matrix(); ++e)
     for (uint32_t role = 0; role < n_role(entry); ++role)
-      if (const PlanePart part = part_of(entry, e, role); part.plane)
-        device_.upload(entry.copied.address() + uint64_t(e) * step + entry.copied_plane[role], entry.source->data(*part.plane) + part.offset,
-                       part.bytes);
+      if (const PlanePart part = part_of(entry, e, role); part.data)
+        device_.upload(entry.copied.address() + uint64_t(e) * step + entry.copied_plane[role], part.data, part.bytes);
 }
 
 // Memory for a packed weight, and the work of filling it. Answers the source's bytes.
@@ -245,7 +273,7 @@ void WeightSet::pack_slice(const Slice& slice) {
   plugin::check_status(entry.how.kernel->pack(entry.how.kernel, entry.how.node, &pack), "pack a weight");
   if (!entry.tensor || !entry.dense.empty() || entry.wants_raw) return;
   const PlanePart codes = part_of(entry, slice.matrix, TENON_PLANE_CODES);
-  entry.source->drop_pages(*codes.plane, codes.offset + uint64_t(slice.row0 * entry.raw.row_bytes),
+  if (codes.plane) entry.source->drop_pages(*codes.plane, codes.offset + uint64_t(slice.row0 * entry.raw.row_bytes),
                      uint64_t(slice.rows * entry.raw.row_bytes));
 }
 
@@ -253,6 +281,7 @@ void WeightSet::pack(uint32_t n_workers, const ProgressCallback& progress, const
   std::vector<Slice> slices;
   uint64_t total = 0;
   for (Entry& entry : entries_) {
+    if (entry.binding && entry.dense.empty() && is_assembled(entry.binding->transform)) assemble(entry);
     if (is_copied(entry)) copy_matrices(entry);
     if (entry.layout) total += place_slices(entry, slices);
   }
@@ -286,6 +315,8 @@ void WeightSet::pack(uint32_t n_workers, const ProgressCallback& progress, const
   work(true);
   for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
+  for (Entry& entry : entries_)
+    if (!entry.wants_raw || is_copied(entry)) entry.assembled = {};
   if (progress && total) progress({"pack", total, total});
 }
 

@@ -1,6 +1,7 @@
 // weights.hpp: the weights of a graph on a device: as in the file, as small f32 tables, or packed for a kernel.
 #pragma once
 
+#include "assembled.hpp"
 #include "bank.hpp"
 #include "device.hpp"
 #include "graph/graph.hpp"
@@ -66,6 +67,7 @@ class WeightSet {
     const graph::Binding* binding = nullptr;
     tenon_weight raw = {};
     std::vector<float> dense;  // small f32 tables
+    Planes assembled;          // of joined or turned matrices, from pack() on for as long as they are read
     bool is_matrix = false, wants_raw = false;
     uint32_t layout = 0;
     PackRequest how = {};
@@ -79,17 +81,21 @@ class WeightSet {
     Entry* entry;
     int64_t matrix, row0, rows;
   };
+  // Bytes of a plane. `plane` and `offset` say where in the files; null where no file has them so.
   struct PlanePart {
-    const source::Plane* plane;
-    uint64_t offset, bytes;
+    const uint8_t* data = nullptr;
+    uint64_t bytes = 0;
+    const source::Plane* plane = nullptr;
+    uint64_t offset = 0;
   };
   void describe(const graph::Weight& weight, Entry& entry);
   void make_dense(const graph::Weight& weight, const graph::Binding& binding, Entry& entry);
   bool is_copied(const Entry& entry) const;
+  void assemble(Entry& entry) const;
   void copy_matrices(Entry& entry);
   uint64_t place_slices(Entry& entry, std::vector<Slice>& slices);
   void pack_slice(const Slice& slice);
-  // Part of a tensor's plane that belongs to one matrix of a weight; plane null where the tensor has none of that role.
+  // Part of a tensor's plane that belongs to one matrix of a weight; data null where the tensor has none of that role.
   PlanePart part_of(const Entry& entry, int64_t matrix, uint32_t role) const;
   // One matrix in its file's layout, in host memory.
   tenon_weight source_matrix(const Entry& entry, int64_t matrix) const;

@@ -91,9 +91,9 @@ std::unique_ptr<RowReader> stacked_rows(const source::ModelSource& source, const
 std::unique_ptr<RowReader> sliced_rows(const source::ModelSource& source, const graph::Binding& binding, const graph::Weight& weight,
                                        const plugin::Registry& registry) {
   const source::Tensor& tensor = *binding.tensor;
-  const int64_t experts = std::max<int64_t>(1, weight.n_expert);
-  if (tensor.cols() != weight.cols || tensor.experts() != experts || tensor.rows() != binding.group || binding.a < 0 ||
-      binding.b > binding.group || binding.b - binding.a != weight.rows)
+  const int64_t experts = std::max<int64_t>(1, weight.n_expert), matrices = weight.n_expert ? 1 : tensor.experts();
+  if (tensor.cols() != weight.cols || tensor.experts() != experts * matrices || tensor.rows() * matrices != binding.group ||
+      binding.a < 0 || binding.b > binding.group || binding.b - binding.a != weight.rows)
     fail(weight, fmt::format("rows {} to {} of tensor {} do not fit it", binding.a, binding.b - 1, tensor.name));
   std::vector<std::unique_ptr<RowReader>> readers;
   readers.push_back(std::make_unique<TensorRows>(source, tensor, registry));
@@ -101,6 +101,65 @@ std::unique_ptr<RowReader> sliced_rows(const source::ModelSource& source, const 
   for (int64_t e = 0; e < experts; ++e) pieces.push_back({readers.back().get(), e * binding.group + binding.a});
   return std::make_unique<PieceRows>(std::move(readers), std::move(pieces), weight.rows, weight.cols);
 }
+
+// Tensors of different heights behind one another.
+class JoinedRows final : public RowReader {
+ public:
+  JoinedRows(const source::ModelSource& source, const graph::Binding& binding, const graph::Weight& weight,
+             const plugin::Registry& registry)
+      : cols_(weight.cols) {
+    for (const source::Tensor* tensor : binding.joined) {
+      parts_.push_back({std::make_unique<TensorRows>(source, *tensor, registry), tensor->rows()});
+      // A vector is one row; joined, their entries are.
+      if (weight.rows != 1) continue;
+      std::vector<float> entries(size_t(tensor->cols()));
+      parts_.back().rows->read(0, 1, entries.data());
+      vector_.insert(vector_.end(), entries.begin(), entries.end());
+    }
+  }
+  void read(int64_t row0, int64_t n, float* out) const override {
+    if (!vector_.empty()) {
+      std::copy_n(vector_.begin(), n * cols_, out);
+      return;
+    }
+    for (const Part& part : parts_) {
+      const int64_t count = std::min(n, part.count - row0);
+      if (count > 0) {
+        part.rows->read(row0, count, out);
+        row0 += count, n -= count, out += count * cols_;
+      }
+      row0 -= part.count;
+      if (n == 0) return;
+    }
+  }
+
+ private:
+  struct Part {
+    std::unique_ptr<RowReader> rows;
+    int64_t count;
+  };
+  std::vector<Part> parts_;
+  std::vector<float> vector_;
+  int64_t cols_;
+};
+
+// A matrix turned: its rows are columns of the tensor, which is read again for each slice of them.
+class TurnedRows final : public RowReader {
+ public:
+  TurnedRows(std::unique_ptr<RowReader> rows, int64_t first, const graph::Weight& weight)
+      : rows_(std::move(rows)), first_(first), n_rows_(weight.rows), n_cols_(weight.cols) {}
+  void read(int64_t row0, int64_t n, float* out) const override {
+    std::vector<float> row(static_cast<size_t>(n_rows_));
+    for (int64_t c = 0; c < n_cols_; ++c) {
+      rows_->read(first_ + c, 1, row.data());
+      for (int64_t r = 0; r < n; ++r) out[r * n_cols_ + c] = row[size_t(row0 + r)];
+    }
+  }
+
+ private:
+  std::unique_ptr<RowReader> rows_;
+  int64_t first_, n_rows_, n_cols_;
+};
 
 // place[i]: which row or column of the source is the i-th of the file.
 std::vector<int64_t> places(const tenon_reorder& order, int64_t count, const graph::Weight& weight) {
@@ -169,6 +228,10 @@ std::unique_ptr<RowReader> bound_rows(const source::ModelSource& source, const g
                                       const plugin::Registry& registry) {
   if (binding.transform == TENON_TRANSFORM_STACK_EXPERTS) return stacked_rows(source, binding, weight, registry);
   if (binding.transform == TENON_TRANSFORM_SLICE_ROWS) return sliced_rows(source, binding, weight, registry);
+  if (binding.transform == TENON_TRANSFORM_JOIN_ROWS) return std::make_unique<JoinedRows>(source, binding, weight, registry);
+  if (binding.transform == TENON_TRANSFORM_TRANSPOSE)
+    return std::make_unique<TurnedRows>(std::make_unique<TensorRows>(source, *binding.tensor, registry),
+                                        binding.cuts_rows() ? binding.a : 0, weight);
   auto rows = std::make_unique<TensorRows>(source, *binding.tensor, registry);
   return std::make_unique<ElementRows>(std::move(rows), *binding.tensor, weight, binding.transform);
 }

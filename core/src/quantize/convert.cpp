@@ -115,11 +115,8 @@ Conversion::Conversion(plugin::PluginHost& plugins, const source::ModelSource& s
   }
   impl_->add_constants(out);
   std::set<const source::Tensor*> taken;
-  for (const std::string& name : used) {
-    const graph::Binding& binding = *impl_->names->find(name);
-    taken.insert(binding.tensor);
-    for (const auto& [number, tensor] : binding.experts) taken.insert(tensor);
-  }
+  for (const std::string& name : used)
+    for (const source::Tensor* tensor : impl_->names->find(name)->tensors()) taken.insert(tensor);
   impl_->n_left_out = source.tensors().size() - taken.size();
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <initializer_list>
 #include <map>
 #include <set>
 #include <string>
@@ -177,6 +178,21 @@ class NameRules {
   // Rows first … end - 1 of every `group` rows: one of several weights that the source keeps as one.
   void slice_rows(std::string_view canonical, std::string_view source, int64_t first, int64_t end, int64_t group) {
     add(canonical, source, TENON_TRANSFORM_SLICE_ROWS, first, end);
+    rules_.back().axis = static_cast<uint32_t>(group);
+  }
+  // Several tensors of one width and dtype whose rows lie behind one another.
+  void join_rows(std::string_view canonical, std::initializer_list<std::string_view> sources) {
+    std::string all;
+    for (const std::string_view source : sources) all.append(all.empty() ? "" : " ").append(source);
+    add(canonical, all, TENON_TRANSFORM_JOIN_ROWS, 0, 0);
+  }
+  // A float matrix, its columns as rows.
+  void transpose(std::string_view canonical, std::string_view source) {
+    add(canonical, source, TENON_TRANSFORM_TRANSPOSE, 0, 0);
+  }
+  // The same of rows first … end - 1 of `group` rows.
+  void transpose_rows(std::string_view canonical, std::string_view source, int64_t first, int64_t end, int64_t group) {
+    add(canonical, source, TENON_TRANSFORM_TRANSPOSE, first, end);
     rules_.back().axis = static_cast<uint32_t>(group);
   }
   // Every tensor of the source whose name begins so is known and left alone. Answers how many there are.
