@@ -1,5 +1,7 @@
 #include "property.hpp"
 
+#include "mla_model.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -64,6 +66,18 @@ template <typename T>
 
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.name; }
 
+namespace {
+
+// A store that no architecture of the test models has yet.
+void add_latent_cases(std::vector<Case>& out) {
+  for (const std::string backend : {"reference", "cpu", "far"})
+    for (const Precision precision : {Precision::kExact, Precision::kDefault})
+      if (backend != "far" || precision == Precision::kExact)
+        out.push_back({"mla_" + backend + (precision == Precision::kExact ? "_exact" : "_default"), mla_model(), backend, precision});
+}
+
+}  // namespace
+
 std::vector<Case> all_cases() {
   std::vector<fs::path> folders = {fs::path(TENON_TEST_DATA) / "models"};
   if (const char* more = std::getenv("TENON_PROPERTY_MODELS"); more && *more) folders.emplace_back(more);
@@ -83,6 +97,7 @@ std::vector<Case> all_cases() {
                 {name + (precision == Precision::kExact ? "_exact" : "_default"), path.string(), backend, precision});
           }
       }
+  add_latent_cases(out);
   return out;
 }
 
@@ -103,7 +118,7 @@ bool has_plugin(const std::string& name) {
 }
 
 Engine& engine() {
-  static Engine one({{TENON_TEST_PLUGINS}, false});
+  static Engine one({{TENON_TEST_PLUGINS, TENON_TEST_MLA}, false});
   return one;
 }
 

@@ -26,7 +26,7 @@ struct Case {
 };
 std::ostream& operator<<(std::ostream& out, const Case& c);
 
-// The models of tests/data, and those of TENON_PROPERTY_MODELS, on every backend of this machine's own; the far device
+// The models of tests/data, one with latent attention that is made when the tests run, and those of TENON_PROPERTY_MODELS, on every backend of this machine's own; the far device
 // has a few, at exact precision.
 std::vector<Case> all_cases();
 // The same without the reference at default precision, which differs from exact in the rounding of K/V only.

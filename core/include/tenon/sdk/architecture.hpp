@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 #include <tenon/sdk/graph.hpp>
+#include <tenon/sdk/latent.hpp>
 #include <tenon/sdk/layers.hpp>
 #include <tenon/sdk/metadata.hpp>
 #include <tenon/sdk/plugin.hpp>

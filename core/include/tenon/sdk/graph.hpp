@@ -30,6 +30,13 @@ struct AttentionOptions {
   int64_t window = 0;      // tokens that a row sees, itself included; 0 = all before it
   float scale = 0.0f, softcap = 0.0f;
 };
+// Attention over a latent store: rows of `rank` columns, which are key and value of every head, and `rope_dim` more that
+// are key alone.
+struct LatentOptions {
+  int64_t heads = 0, rank = 0, rope_dim = 0;
+  float scale = 0.0f;
+  int64_t row() const { return rank + rope_dim; }
+};
 struct DeltaRuleOptions {
   int64_t key_heads = 0, value_heads = 0, key_dim = 0, value_dim = 0;
   uint32_t head_map = TENON_HEAD_MAP_DIV;
@@ -156,6 +163,13 @@ class Nodes {
     return one(TENON_OP_SOFTCAP, &attr, {x});
   }
   Value concat(Value a, Value b) const { return one(TENON_OP_CONCAT, nullptr, {a, b}); }
+  // Any number, in pairs of pairs: each column is copied as often as the logarithm of their number.
+  Value concat(std::span<const Value> parts) const {
+    if (parts.empty()) throw Error(TENON_INTERNAL, "nothing to join");
+    if (parts.size() == 1) return parts[0];
+    const size_t half = parts.size() / 2;
+    return concat(concat(parts.first(half)), concat(parts.subspan(half)));
+  }
 
   // Columns col0 … col0 + cols - 1, read in place.
   Value columns(Value x, int64_t col0, int64_t cols) const { return strided(x, col0, cols, 1, cols); }
@@ -207,6 +221,11 @@ class Nodes {
     decl.alias = written.id;
     return add_store(decl);
   }
+  Store latent_store(const LatentOptions& o) const {
+    tenon_store_decl decl = store_decl(TENON_STORE_LATENT, 1);
+    decl.cols_k = o.row();
+    return add_store(decl);
+  }
   Store conv_store(int64_t channels, int64_t taps) const {
     tenon_store_decl decl = store_decl(TENON_STORE_CONV, 1);
     decl.cols_k = channels, decl.cols_v = taps - 1, decl.tape_cols = channels;
@@ -239,6 +258,17 @@ class Nodes {
                                     0,
                                     0};
     return one(TENON_OP_ATTENTION, &attr, {q}, {}, {store.id});
+  }
+  // The rows of a latent store: what is key and value, then what is key alone.
+  void latent_write(Store store, Value rows, const LatentOptions& o) const {
+    const tenon_kv_write_attr attr{sizeof attr, 1, static_cast<uint32_t>(o.row()), 0};
+    add_node(TENON_OP_KV_WRITE, &attr, {&rows, 1}, {}, {&store.id, 1}, {});
+  }
+  // q: heads of rank + rope_dim columns; answers heads of rank columns.
+  Value latent_attention(Store store, Value q, const LatentOptions& o) const {
+    const tenon_latent_attention_attr attr{sizeof attr, static_cast<uint32_t>(o.heads), static_cast<uint32_t>(o.rank),
+                                           static_cast<uint32_t>(o.rope_dim), o.scale, 0};
+    return one(TENON_OP_LATENT_ATTENTION, &attr, {q}, {}, {store.id});
   }
   // Causal convolution of each column over `taps` rows.
   Value short_conv(Store store, Value x, std::string_view name, int64_t taps, uint32_t activation) const {
