@@ -2,6 +2,7 @@
 // cut out of a stack.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <numeric>
 #include <tenon/error.hpp>
 
@@ -164,6 +165,40 @@ TEST_F(AssembledTest, OnlyFloatsAreTurned) {
   source_.add("wide", 3, 2, TENON_DTYPE_F64);
   rule("turned", "wide", TENON_TRANSFORM_TRANSPOSE);
   expect_in(fault("turned", 2, 3), {"tensor wide: f64 cannot be turned", "f32, f16 and bf16 can", "turned"});
+}
+
+// Scales lie on a grid: those of the joined matrix are the parts' behind one another where no tile is cut.
+TEST_F(AssembledTest, ScalesAreJoinedUnlessRowsOfTwoTensorsShareThem) {
+  tenon_dtype grid = *registry_.dtype(TENON_DTYPE_U8);
+  grid.name = str("grid"), grid.n_plane = 2, grid.tile_rows = 2, grid.plane_bytes[1] = 4;
+  const auto add = [&](const std::string& name, int64_t rows, float first_scale) {
+    source_.add(name + " scales", 1, (rows + 1) / 2, counting((rows + 1) / 2, first_scale));
+    source::Plane scales = source_.find(name + " scales")->planes[0];
+    scales.role = TENON_PLANE_SCALES;
+    source_.add(name, rows, 4, TENON_DTYPE_U8);
+    const_cast<source::Tensor*>(source_.find(name))->planes.push_back(scales);
+  };
+  add("a", 4, 1), add("b", 3, 10);
+  rule("ab", "a b", TENON_TRANSFORM_JOIN_ROWS), rule("ba", "b a", TENON_TRANSFORM_JOIN_ROWS);
+  const graph::NameMap names(source_, rules_);
+  program::check_assembled(*names.find("ab"), grid, "ab");
+  const program::Planes planes = program::joined_rows(source_, *names.find("ab"));
+  EXPECT_EQ(planes[TENON_PLANE_CODES].size(), 7u * 4);
+  const std::vector<float> expected = {1, 2, 10, 11};
+  ASSERT_EQ(planes[TENON_PLANE_SCALES].size(), expected.size() * 4);
+  EXPECT_EQ(std::memcmp(planes[TENON_PLANE_SCALES].data(), expected.data(), expected.size() * 4), 0);
+
+  const auto refusal = [&](const tenon_dtype& dtype) -> std::string {
+    try {
+      program::check_assembled(*names.find("ba"), dtype, "ba");
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  expect_in(refusal(grid), {"tensor b: 3 rows of grid cannot be joined", "2 of them share scales", "ba"});
+  grid.tile_rows = 0;
+  expect_in(refusal(grid), {"tensor b", "a factor of their own"});
 }
 
 // What is packed is kept once; the files' pages are given back when they have been read.
