@@ -13,13 +13,14 @@ struct Shape {
   int32_t window = 0;
   float softcap = 0;
   std::string dtype_k = "f16", dtype_v = "f16";
+  bool span_mask = false;
 };
 
 tenon_attention_attr attr_of(const Shape& s) {
   tenon_attention_attr attr = {};
   attr.struct_size = sizeof attr, attr.heads = s.heads, attr.kv_heads = s.kv_heads;
   attr.head_dim = s.dim, attr.head_dim_v = s.dim_v, attr.window = s.window;
-  attr.scale = 1 / std::sqrt(float(s.dim)), attr.softcap = s.softcap;
+  attr.scale = 1 / std::sqrt(float(s.dim)), attr.softcap = s.softcap, attr.span_mask = s.span_mask;
   return attr;
 }
 
@@ -194,14 +195,82 @@ TEST(CpuAttention, RefusesWithReasons) {
   const tenon_kernel& kernel = Kit::instance().kernel("cpu.attention.portable");
   const Shape odd{.dim = 40, .dim_v = 40};
   EXPECT_FALSE(offer_of(kernel, attention(odd, Step({{0, 1}}), filled(odd, {1}), TENON_PHASE_DECODE)).accepted);
-  const Shape plain;
-  OpCase spans = attention(plain, Step({{0, 1}}), filled(plain, {1}), TENON_PHASE_DECODE);
-  tenon_attention_attr attr = attr_of(plain);
-  attr.span_mask = 1;
-  std::memcpy(spans.attr.data(), &attr, sizeof attr);
-  const RunResult refused = offer_of(kernel, spans);
-  EXPECT_FALSE(refused.accepted);
-  EXPECT_NE(refused.why_not.find("span"), std::string::npos);
+}
+
+struct SpanRows {
+  uint32_t first, last;  // rows of the step
+};
+
+Step with_spans(Step step, const std::vector<SpanRows>& spans) {
+  for (size_t i = 0; i < spans.size(); ++i)
+    for (uint32_t r = spans[i].first; r <= spans[i].last; ++r)
+      step.span[r] = int32_t(i % 2);  // another sequence has the same ids
+  return step;
+}
+
+// Spans at the step's ends, across pages and units of work, longer than the window, side by side.
+TEST(CpuAttention, SpansSeeThemselvesBothWays) {
+  for (const Shape& s :
+       {Shape{.span_mask = true},
+        Shape{.heads = 6, .kv_heads = 2, .dim = 96, .dim_v = 96, .window = 20, .span_mask = true},
+        Shape{.heads = 2, .kv_heads = 2, .softcap = 5, .dtype_k = "f32", .dtype_v = "f32", .span_mask = true}}) {
+    for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) {
+      const bool is_decode = phase == TENON_PHASE_DECODE;
+      const Step plain = is_decode ? Step({{60, 15}, {0, 6}, {100, 1}}) : Step({{0, 180}, {75, 40}});
+      const Step step = is_decode ? with_spans(plain, {{0, 7}, {8, 14}, {15, 17}, {21, 21}})
+                                  : with_spans(plain, {{3, 90}, {91, 130}, {180, 183}, {200, 219}});
+      std::vector<int32_t> lengths;
+      for (uint32_t q = 0; q < step.n_seqs; ++q) lengths.push_back(step.seq_end[q]);
+      const Store store = filled(s, lengths);
+      const OpCase c = attention(s, step, store, phase);
+      Shape causal = s;
+      causal.span_mask = false;
+      for (const tenon_kernel* kernel : variants("attention")) {
+        const RunResult one = run_op(*kernel, c);
+        ASSERT_TRUE(one.accepted) << one.why_not;
+        const Difference d = compare(one.out[0], run_reference(c, one).out[0]);
+        EXPECT_TRUE(d.comparable && d.relative_rms < 1e-6)
+            << name_of(*kernel) << ", phase " << phase << ": " << d.text();
+        for (const uint32_t workers : {2u, 7u})
+          EXPECT_TRUE(equal_bits(run_op(*kernel, c, {.workers = workers}).out[0], one.out[0])) << name_of(*kernel);
+        // A mask without spans is none, and an attention without a mask does not ask for them.
+        const RunResult none = run_op(*kernel, attention(causal, plain, store, phase));
+        EXPECT_TRUE(equal_bits(run_op(*kernel, attention(s, plain, store, phase)).out[0], none.out[0]));
+        EXPECT_TRUE(equal_bits(run_op(*kernel, attention(causal, step, store, phase)).out[0], none.out[0]));
+        const size_t cols = s.heads * s.dim_v;
+        for (uint32_t r = 0; r < step.rows(); ++r) {
+          // The last row of a span sees no more than without, unless the window hides the first.
+          const bool is_last =
+              r + 1 == step.rows() || step.span[r + 1] != step.span[r] || step.seq[r + 1] != step.seq[r];
+          if (step.span[r] >= 0 && !(is_last && (!s.window || is_decode))) continue;
+          EXPECT_TRUE(equal_bits({one.out[0].data() + r * cols, cols}, {none.out[0].data() + r * cols, cols})) << r;
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuAttention, StepsThatKeepSpansWholeGiveTheSameBits) {
+  const Shape s{.heads = 3, .kv_heads = 3, .window = 40, .span_mask = true};
+  const Store store = filled(s, {240});
+  for (const tenon_kernel* kernel : variants("attention")) {
+    const auto rows = [&](const std::vector<int32_t>& sizes) {
+      std::vector<float> out;
+      int32_t past = 0;
+      for (const int32_t n : sizes) {
+        Step step({{past, n}});
+        for (int32_t r = 0; r < n; ++r)
+          if (past + r >= 30 && past + r < 130) step.span[size_t(r)] = past + r < 100 ? 5 : 6;
+        const RunResult got = run_op(*kernel, attention(s, step, store, TENON_PHASE_PREFILL), {.workers = 2});
+        out.insert(out.end(), got.out[0].begin(), got.out[0].end());
+        past += n;
+      }
+      return out;
+    };
+    const auto whole = rows({240});
+    for (const std::vector<int32_t>& sizes : {std::vector<int32_t>{30, 70, 30, 110}, {100, 140}, {192, 48}})
+      EXPECT_TRUE(equal_bits(rows(sizes), whole)) << name_of(*kernel);
+  }
 }
 
 TEST(CpuKvWrite, WritesWhatTheReferenceWrites) {

@@ -68,7 +68,6 @@ sdk::Offer accept_attention(const sdk::Node& node) {
   const auto& attr = node.attr<tenon_attention_attr>();
   const tenon_store_type& type = node.stores()[0];
   if (type.kind != TENON_STORE_PAGED || type.layout != 0) return sdk::refuse("reads paged stores of layout 0");
-  if (attr.span_mask != 0) return sdk::refuse("spans that see each other both ways are not served");
   if (attr.kv_heads == 0 || attr.heads % attr.kv_heads != 0)
     return sdk::refuse("%u heads are no multiple of %u K/V heads", attr.heads, attr.kv_heads);
   if (attr.head_dim == 0 || attr.head_dim % 16 != 0 || attr.head_dim_v == 0 || attr.head_dim_v % 16 != 0)

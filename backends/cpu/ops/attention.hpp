@@ -12,10 +12,32 @@ namespace {
 
 constexpr int64_t kTile = TENON_PAGE_TOKENS;
 
-// First key that a row at `index` sees.
-TENON_INLINE int64_t first_key(const tenon_attention_attr* attr, int64_t index) {
-  if (attr->window <= 0) return 0;
-  return larger(0, index - attr->window + 1);
+// Positions of the keys that a row sees, both included. Rows of a span follow one another in one step, so a span widens
+// what its rows see and leaves no gap.
+struct Sight {
+  int64_t first, last;
+};
+TENON_INLINE Sight sight_of(const tenon_attention_attr* attr, const tenon_step* step, int64_t row) {
+  const int32_t* index = pointer_at<int32_t>(step->index, 0);
+  const Sight causal = {attr->window > 0 ? larger(0, index[row] - attr->window + 1) : 0, index[row]};
+  const int32_t* span = attr->span_mask && step->span ? pointer_at<int32_t>(step->span, 0) : nullptr;
+  if (!span || span[row] < 0) return causal;
+  const int32_t* ends = pointer_at<int32_t>(step->row_start, *pointer_at<int32_t>(step->seq, row));
+  int64_t begin = row, end = row;
+  while (begin > ends[0] && span[begin - 1] == span[row]) --begin;
+  while (end + 1 < ends[1] && span[end + 1] == span[row]) ++end;
+  return {smaller(causal.first, index[begin]), index[end]};
+}
+
+// Of rows row … row + n - 1 one by one; answers what all of them see together.
+TENON_INLINE Sight sights_of(const tenon_attention_attr* attr, const tenon_step* step, int64_t row, int64_t n,
+                             Sight* out) {
+  Sight all = sight_of(attr, step, row);
+  for (int64_t i = 0; i < n; ++i) {
+    out[i] = sight_of(attr, step, row + i);
+    all = {smaller(all.first, out[i].first), larger(all.last, out[i].last)};
+  }
+  return all;
 }
 
 // Where a head's values of a page begin, whose keys begin at `k`.

@@ -47,12 +47,12 @@ TENON_INLINE void dot8(const float* q, const B* keys, int64_t dim, float* out) {
 struct Walk {
   const OpPlan* plan;
   const tenon_args* args;
-  const int32_t* index;
   int64_t row, n_rows, head, n_heads, seq, kv_head;
   float *sums, *score, *keys, *values;  // [pairs][dim_v]; [pairs][64]; [8][dim]; [64][value_cols]
   const float* query[kPairs];
   float alpha[kPairs];
   Running run[kPairs];
+  Sight sight[kPairs];  // of the rows
 
   const tenon_attention_attr* attr() const { return &plan->attention; }
 };
@@ -92,11 +92,11 @@ tenon_status walk_keys(Walk* w) {
     w->run[p] = {-__builtin_inff(), 0.0f};
   }
   for (int64_t i = 0; i < pairs * dim_v; ++i) w->sums[i] = 0.0f;
-  const int64_t oldest = first_key(attr, w->index[0]), newest = w->index[w->n_rows - 1];
-  for (int64_t tile = oldest / kTile; tile <= newest / kTile; ++tile) {
+  const Sight all = sights_of(attr, w->args->step, w->row, w->n_rows, w->sight);
+  for (int64_t tile = all.first / kTile; tile <= all.last / kTile; ++tile) {
     const uint8_t* page = page_of(pages, w->seq, tile);
     if (!page) return TENON_INVALID_ARGUMENT;
-    const int64_t base = tile * kTile, begin = larger(0, oldest - base), end = smaller(kTile, newest - base + 1);
+    const int64_t base = tile * kTile, begin = larger(0, all.first - base), end = smaller(kTile, all.last - base + 1);
     const uint8_t* k = page + w->kv_head * kTile * row_bytes_of(w->plan->dtype[0], dim);
     const uint8_t* v = values_of(w->plan, pages, page, k, w->kv_head);
     // Halves are turned into f32 as they are multiplied; latent rows once, as many heads read them twice.
@@ -108,7 +108,7 @@ tenon_status walk_keys(Walk* w) {
     }
     if (const tenon_status status = score_tile(w, k, w->plan->is_latent ? values : nullptr, begin, end)) return status;
     for (int64_t r = 0; r < w->n_rows; ++r) {
-      const int64_t lo = larger(0, first_key(attr, w->index[r]) - base), hi = smaller(kTile, w->index[r] - base + 1);
+      const int64_t lo = larger(0, w->sight[r].first - base), hi = smaller(kTile, w->sight[r].last - base + 1);
       if (hi <= lo) continue;
       for (int64_t h = 0; h < w->n_heads; ++h) {
         const int64_t p = r * w->n_heads + h;
@@ -157,7 +157,6 @@ tenon_status attention_decode(const OpPlan* plan, const tenon_args* args, const 
       const int64_t rows = larger(1, kPairs / w.n_heads);
       for (int64_t r = row_start[s]; r < row_start[s + 1]; r += rows) {
         w.row = r, w.n_rows = smaller(rows, row_start[s + 1] - r);
-        w.index = pointer_at<int32_t>(step->index, r);
         w.seq = *pointer_at<int32_t>(step->seq, r);
         if (const tenon_status status = walk_keys(&w)) return status;
       }

@@ -13,11 +13,11 @@ constexpr int64_t kQueries = 64;  // (row, head) pairs of a unit: A's rows in bo
 struct Unit {
   const OpPlan* plan;
   const tenon_args* args;
-  const int32_t* index;
   int64_t row, n_rows, head, n_heads, seq, kv_head;
   float *query, *keys, *values, *score, *sums;  // [64][dim]; [dim][64]; a tile; [64][64]; [64][dim_v]
   float alpha[kQueries];
   Running run[kQueries];
+  Sight sight[kQueries];  // of the rows
 };
 
 // Keys of vectors [v0, v1) of a tile, turned so that a lane is a key. `values` serves as buffer.
@@ -72,8 +72,8 @@ TENON_INLINE tenon_status add_values(Unit* u, const uint8_t* v, int64_t base, in
     return TENON_OK;
   }
   for (int64_t p = 0; p < pairs; ++p) {
-    const int64_t index = u->index[p / u->n_heads];
-    const int64_t lo = larger(begin, first_key(attr, index) - base), hi = smaller(end, index - base + 1);
+    const Sight sight = u->sight[p / u->n_heads];
+    const int64_t lo = larger(begin, sight.first - base), hi = smaller(end, sight.last - base + 1);
     multiply<Init::kScaled>(1, dim / kLanes, larger(0, hi - lo), u->score + p * kTile + lo, values + (lo - begin) * cols,
                             u->sums + p * dim, steps, u->alpha + p);
   }
@@ -90,19 +90,19 @@ tenon_status run_unit(Unit* u) {
     u->run[p] = {-__builtin_inff(), 0.0f};
   }
   for (int64_t i = 0; i < pairs * dim_v; i += kLanes) store(u->sums + i, zero());
-  const int64_t oldest = first_key(attr, u->index[0]), newest = u->index[u->n_rows - 1];
-  for (int64_t tile = oldest / kTile; tile <= newest / kTile; ++tile) {
+  const Sight all = sights_of(attr, u->args->step, u->row, u->n_rows, u->sight);
+  for (int64_t tile = all.first / kTile; tile <= all.last / kTile; ++tile) {
     const uint8_t* page = page_of(pages, u->seq, tile);
     if (!page) return TENON_INVALID_ARGUMENT;
-    const int64_t base = tile * kTile, begin = larger(0, oldest - base), end = smaller(kTile, newest - base + 1);
+    const int64_t base = tile * kTile, begin = larger(0, all.first - base), end = smaller(kTile, all.last - base + 1);
     const int64_t v0 = begin / kLanes, v1 = (end + kLanes - 1) / kLanes;
     const uint8_t* k = page + u->kv_head * kTile * row_bytes_of(u->plan->dtype[0], dim);
     const uint8_t* v = values_of(u->plan, pages, page, k, u->kv_head);
     if (const tenon_status status = turn_keys(u, k, v0, v1)) return status;
     score_tile(u, v0, v1);
     for (int64_t p = 0; p < pairs; ++p) {
-      const int64_t index = u->index[p / u->n_heads];
-      const int64_t lo = larger(0, first_key(attr, index) - base), hi = smaller(kTile, index - base + 1);
+      const Sight sight = u->sight[p / u->n_heads];
+      const int64_t lo = larger(0, sight.first - base), hi = smaller(kTile, sight.last - base + 1);
       u->alpha[p] = soften(attr, u->score + p * kTile, v0, v1, lo, hi, &u->run[p]);
     }
     if (const tenon_status status = add_values(u, v, base, begin, end)) return status;
@@ -151,7 +151,6 @@ tenon_status attention_prefill(const OpPlan* plan, const tenon_args* args, const
       block -= divide_up(row_start[s + 1] - row_start[s], rows);
     u.row = row_start[s] + block * rows, u.n_rows = smaller(rows, row_start[s + 1] - u.row);
     u.head = i % head_units * n_heads, u.kv_head = u.head / group;
-    u.index = pointer_at<int32_t>(step->index, u.row);
     u.seq = *pointer_at<int32_t>(step->seq, u.row);
     if (const tenon_status status = run_unit(&u)) return status;
   }

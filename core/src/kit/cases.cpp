@@ -122,6 +122,18 @@ Cases embed_cases() {
         std::copy(tokens.begin(), tokens.end(), c.step.token.begin());
         return c.ids(rows, 1, tokens).weight(make_weight(dtype, 70, cols, 12)).output(cols);
       });
+      // Rows of another input in place of every third one's, not scaled; their tokens are none of the table's.
+      add_case(out, dtype + (scale == 1 ? "" : ", scaled") + ", with an overlay", [=](uint32_t rows, Values values) {
+        OpCase c = attr_case(TENON_OP_EMBED, tenon_embed_attr{0, scale}, rows);
+        std::vector<int32_t> tokens;
+        for (uint32_t r = 0; r < rows; ++r) {
+          tokens.push_back(r % 3 == 1 ? -1 : int32_t(r * 29 % 70));
+          c.step.overlay[r] = r % 3 == 1 ? int32_t(r % 5) : -1;
+        }
+        std::copy(tokens.begin(), tokens.end(), c.step.token.begin());
+        c.ids(rows, 1, tokens).input(5, cols, rows_of(5, cols, 43, values));
+        return c.weight(make_weight(dtype, 70, cols, 12)).output(cols);
+      });
     }
   return out;
 }
@@ -435,6 +447,7 @@ OpCase only_rows(const OpCase& whole, const std::vector<uint32_t>& chosen) {
   for (uint32_t i = 0; i < chosen.size(); ++i) {
     const uint32_t r = chosen[i];
     out.step.token[i] = whole.step.token[r], out.step.index[i] = whole.step.index[r];
+    out.step.overlay[i] = whole.step.overlay[r];
     for (uint32_t stream = 0; stream < 4; ++stream)
       out.step.position[stream * out.step.max_rows + i] = whole.step.position[stream * whole.step.max_rows + r];
   }
@@ -444,6 +457,7 @@ OpCase only_rows(const OpCase& whole, const std::vector<uint32_t>& chosen) {
     out.step.select(shown);
   }
   for (size_t i = 0; i < out.in.size(); ++i) {
+    if (whole.op == TENON_OP_EMBED && i == 1) continue;  // an overlay, whose rows the step names
     const Input& from = whole.in[i];
     out.in[i].data.clear(), out.in[i].rows = int64_t(chosen.size());
     for (const uint32_t r : chosen)

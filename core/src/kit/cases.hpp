@@ -16,10 +16,11 @@ enum class Values {
   kEdges,  // zeros, subnormal, tiny and large numbers, block by block
 };
 
-// A node of an op for any number of rows. Row r is the same whatever the number.
+// A node of an op for any number of rows. Row r is the same whatever the number, but where rows read later ones.
 struct KernelCase {
   std::string label;
   std::function<OpCase(uint32_t rows, Values values)> make;
+  bool reads_later_rows = false;
 };
 
 // Cases of a plain op by its name; empty for an op that the kit has none for. Weights come in every dtype that is

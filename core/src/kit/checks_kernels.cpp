@@ -316,7 +316,7 @@ class KernelChecks {
   std::string row_fault() {
     bool any = false;
     std::string fault = each([&](const Taken& t) {
-      if (!(t.flags & TENON_OFFER_ROW_EXACT)) return std::string();
+      if (!(t.flags & TENON_OFFER_ROW_EXACT) || t.one.reads_later_rows) return std::string();
       any = true;
       const uint32_t most = rows_within(kMostRows);
       const OpCase all = t.make(most);

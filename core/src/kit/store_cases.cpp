@@ -36,12 +36,14 @@ struct Attention {
   int32_t window = 0;
   float softcap = 0;
   std::string dtype = "f16";
+  bool span_mask = false;
 };
 
 std::string label_of(const Attention& s, uint32_t group) {
   return std::to_string(s.heads) + " heads on " + std::to_string(s.kv_heads) + ", " + std::to_string(s.dim) +
          " wide, " + s.dtype + (s.window ? ", window " + std::to_string(s.window) : "") +
-         (s.softcap > 0 ? ", capped" : "") + ", sequences of " + std::to_string(group) + " rows";
+         (s.softcap > 0 ? ", capped" : "") + (s.span_mask ? ", spans" : "") + ", sequences of " +
+         std::to_string(group) + " rows";
 }
 
 Store filled(const Attention& s, const std::vector<SeqRows>& parts) {
@@ -58,41 +60,56 @@ Store filled(const Attention& s, const std::vector<SeqRows>& parts) {
   return store;
 }
 
+// Spans of one to seven rows, side by side and with gaps, none over the border of two sequences.
+void set_spans(Step& step) {
+  for (uint32_t r = 0; r < step.rows(); ++r) {
+    const uint32_t row = r - step.row0(uint32_t(step.seq[r]));
+    if (row % 10 > 0) step.span[r] = int32_t(row / 10 * 2 + (row % 10 > 7));
+  }
+}
+
 // The f32 and halves, and every registered dtype that has an encoder and whose blocks fit a head, of
 // those that a cache takes.
 std::vector<std::string> store_dtypes(uint32_t head_dim) {
   std::vector<std::string> out;
   for (const std::string& name : all_dtypes()) {
     const tenon_dtype& record = records().dtype(name);
-    if (record.encode && record.n_plane == 1 && record.block_cols <= store::kMostBlockCols && head_dim % record.block_cols == 0 &&
-        name[0] != 'i' && name[0] != 'u')
+    if (record.encode && record.n_plane == 1 && record.block_cols <= store::kMostBlockCols &&
+        head_dim % record.block_cols == 0 && name[0] != 'i' && name[0] != 'u')
       out.push_back(name);
   }
   return out;
 }
 
 Cases attention_cases() {
-  std::vector<Attention> shapes = {{},
-                                   {.heads = 4, .kv_heads = 4, .dim = 80, .dim_v = 48},
-                                   {.heads = 6, .kv_heads = 2, .dim = 96, .dim_v = 96, .window = 70},
-                                   {.heads = 2, .kv_heads = 1, .dim = 256, .dim_v = 256, .window = 64},
-                                   {.heads = 2, .kv_heads = 2, .dim = 128, .dim_v = 128, .softcap = 5},
-                                   {.heads = 3, .kv_heads = 1, .dim = 40, .dim_v = 40}};
+  std::vector<Attention> shapes = {
+      {},
+      {.heads = 4, .kv_heads = 4, .dim = 80, .dim_v = 48},
+      {.heads = 6, .kv_heads = 2, .dim = 96, .dim_v = 96, .window = 70},
+      {.heads = 2, .kv_heads = 1, .dim = 256, .dim_v = 256, .window = 64},
+      {.heads = 2, .kv_heads = 2, .dim = 128, .dim_v = 128, .softcap = 5},
+      {.heads = 3, .kv_heads = 1, .dim = 40, .dim_v = 40},
+      {.span_mask = true},
+      {.heads = 2, .kv_heads = 1, .dim = 256, .dim_v = 256, .window = 4, .span_mask = true}};
   for (const std::string& dtype : store_dtypes(64)) shapes.push_back({.heads = 2, .kv_heads = 1, .dtype = dtype});
   Cases out;
   for (const Attention& s : shapes)
     for (const uint32_t group : {3u, 24u})
-      out.push_back({label_of(s, group), [s, group](uint32_t rows, Values) {
+      out.push_back({label_of(s, group),
+                     [s, group](uint32_t rows, Values) {
                        const auto parts = sequences(rows, group, false);
                        tenon_attention_attr attr = {};
                        attr.struct_size = sizeof attr, attr.heads = s.heads, attr.kv_heads = s.kv_heads;
                        attr.head_dim = s.dim, attr.head_dim_v = s.dim_v, attr.window = s.window;
                        attr.scale = 1 / std::sqrt(float(s.dim)), attr.softcap = s.softcap;
+                       attr.span_mask = s.span_mask;
                        OpCase c(TENON_OP_ATTENTION, attr, Step(parts));
+                       if (s.span_mask) set_spans(c.step);
                        const int64_t cols = int64_t(s.heads) * s.dim;
                        c.strided(rows, cols, rows_at(c.step, cols, 40, 2), s.heads, 16, s.heads > 1 ? 32 : 0);
                        return c.store(filled(s, parts)).output(int64_t(s.heads) * s.dim_v);
-                     }});
+                     },
+                     s.span_mask});
   return out;
 }
 
