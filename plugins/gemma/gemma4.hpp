@@ -28,6 +28,7 @@ struct Gemma4Params {
   sdk::MixtureOfExperts experts;  // beside the dense part of every layer; no experts = none
   sdk::Rope local_rope, global_rope;
   std::vector<int32_t> never;  // ids that the file suppresses
+  bool span_mask = false;      // in local layers an image's rows see each other both ways
 };
 
 // An assistant's layers are those of a small Gemma 4 without keys and values.
@@ -60,6 +61,8 @@ class Gemma4 : public sdk::Architecture {
   sdk::Value feed_forward_and_experts(const sdk::Block&, sdk::Value x, const Gemma4Layer&) const;
   sdk::Value layer_embeddings(const sdk::Graph&, sdk::Value x) const;
   sdk::Value add_layer_embedding(const sdk::Block&, sdk::Value x, sdk::Value embeddings) const;
+  // Layers of the E-series have embeddings of their own, which an image's rows have none of.
+  bool takes_overlay() const { return p_.layer_embedding == 0; }
   bool has_experts() const { return p_.experts.route.n_expert > 0; }
 };
 

@@ -14,7 +14,8 @@ sdk::AttentionOptions Gemma4::attention_options(const Gemma4Layer& layer) const 
           .kv_heads = layer.kv_heads,
           .head_dim = layer.head_dim,
           .window = layer.sliding ? p_.window : 0,
-          .scale = 1.0f};  // queries and keys are normed
+          .scale = 1.0f,  // queries and keys are normed
+          .span_mask = p_.span_mask && layer.sliding};
 }
 
 sdk::FeedForward Gemma4::feed_forward(const Gemma4Layer& layer) const {
@@ -98,7 +99,8 @@ sdk::Value Gemma4::add_layer_embedding(const sdk::Block& b, sdk::Value x, sdk::V
 }
 
 void Gemma4::build(const sdk::Graph& g, std::string_view) const {
-  sdk::Value x = g.embed("token_embd.weight", std::sqrt(static_cast<float>(p_.width)));
+  const float root = std::sqrt(static_cast<float>(p_.width));
+  sdk::Value x = takes_overlay() ? g.embed_or_overlay("token_embd.weight", root) : g.embed("token_embd.weight", root);
   sdk::Value embeddings;
   if (p_.layer_embedding) embeddings = layer_embeddings(g, x);
   std::vector<sdk::Store> stores;

@@ -36,6 +36,14 @@ void refuse_variants(const sdk::Metadata& meta, const sdk::Keys& key) {
     refuse(TENON_UNSUPPORTED, key.name("hidden_activation"), "gelu_pytorch_tanh", '"' + activation + '"');
 }
 
+// Images' rows see each other in local layers of the releases without embeddings of their own a layer: their configs
+// say so, GGUF files do not.
+bool has_span_mask(const sdk::Metadata& meta, const sdk::Keys& key, const Gemma4Params& p) {
+  if (p.layer_embedding || p.target_width) return false;
+  const auto mask = key.find("use_bidirectional_attention");
+  return meta.is_gguf() || (mask && mask->value.type == TENON_VALUE_STRING && mask->as<std::string>() == "vision");
+}
+
 // Widths of the heads of local and global layers.
 struct HeadDims {
   int64_t local, global;
@@ -227,6 +235,7 @@ Gemma4Params read_gemma4(const sdk::Metadata& meta, const std::string& id) {
   p.layer_embedding =
       key.integer_or(0, {0, 1 << 16}, "embedding_length_per_layer_input", "hidden_size_per_layer_input");
   if (is_assistant) p.target_width = key.integer(sdk::kAnyCount, "embedding_length_out", "backbone_hidden_size");
+  p.span_mask = has_span_mask(meta, key, p);
   read_layers(meta, key, p);
   read_ropes(meta, key, p);
   p.experts = read_experts(meta, key, p.width);

@@ -15,7 +15,8 @@ sdk::GroupedAttention Gemma::attention(const LayerParams& layer) const {
                         .kv_heads = layer.kv_heads,
                         .head_dim = layer.head_dim,
                         .window = layer.sliding ? p_.window : 0,
-                        .scale = p_.attention_scale},
+                        .scale = p_.attention_scale,
+                        .span_mask = true},
           .width = p_.width,
           .rope = layer.sliding ? &p_.local_rope : &p_.global_rope,
           .query_key_norm = true,
@@ -27,7 +28,7 @@ sdk::FeedForward Gemma::feed_forward(const LayerParams& layer) const {
 }
 
 void Gemma::build(const sdk::Graph& g, std::string_view) const {
-  sdk::Value x = g.embed("token_embd.weight", p_.embedding_scale);
+  sdk::Value x = g.embed_or_overlay("token_embd.weight", p_.embedding_scale);
   for (size_t i = 0; i < p_.layers.size(); ++i) {
     const sdk::Block b = g.layer(static_cast<int64_t>(i), x);
     // Norms stand on both sides of each branch.

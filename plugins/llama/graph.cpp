@@ -17,7 +17,7 @@ sdk::GroupedAttention Llama::attention() const {
 }
 
 void Llama::build(const sdk::Graph& g, std::string_view) const {
-  sdk::Value x = g.embed("token_embd.weight");
+  sdk::Value x = g.embed_or_overlay("token_embd.weight");
   for (int64_t i = 0; i < p_.n_layers; ++i) {
     const sdk::Block b = g.layer(i, x);
     x = b.add(x, sdk::attention(b, b.rms_norm(x, "attn_norm.weight", p_.eps), attention()));

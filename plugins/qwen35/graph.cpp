@@ -58,7 +58,7 @@ sdk::Value Qwen35::layer(const sdk::Block& b, sdk::Value x, bool recurrent) cons
 
 void Qwen35::build(const sdk::Graph& g, std::string_view entry) const {
   if (entry != "main") return build_draft(g);
-  sdk::Value x = g.embed("token_embd.weight");
+  sdk::Value x = g.embed_or_overlay("token_embd.weight");
   for (int64_t i = 0; i < n_layers(); ++i) x = layer(g.layer(i, x), x, p_.recurrent[static_cast<size_t>(i)]);
   x = sdk::finish(g, x, n_layers(), p_.eps, 0.0f, p_.never);
   g.tap(x, sdk::kDraftHidden);

@@ -75,7 +75,7 @@ void Step35::build(const sdk::Graph& g, std::string_view entry) const {
     const auto [b, x] = sdk::begin_next_n(g, next_n(i));
     return sdk::finish_next_n(g, next_n(i), layer(b, x, p_.drafts[static_cast<size_t>(i)]));
   }
-  sdk::Value x = g.embed("token_embd.weight");
+  sdk::Value x = g.embed_or_overlay("token_embd.weight");
   for (int64_t i = 0; i < n_layers(); ++i) x = layer(g.layer(i, x), x, p_.layers[static_cast<size_t>(i)]);
   g.tap(x, sdk::kDraftHidden);  // drafts read the rows before the last norm
   sdk::finish(g, x, n_layers(), p_.eps);

@@ -91,7 +91,9 @@ FakeBuilder::FakeBuilder(const tenon_meta* meta) : meta_(meta) {
     return static_cast<int32_t>(of(self).stores.size() - 1);
   };
   table_.input = [](void* self, uint32_t what) noexcept -> int32_t {
-    return of(self).add_value(what == TENON_INPUT_HIDDEN ? of(self).hidden_width : 1);
+    FakeBuilder& b = of(self);
+    if (what != TENON_INPUT_OVERLAY) return b.add_value(what == TENON_INPUT_HIDDEN ? b.hidden_width : 1);
+    return b.overlay = b.add_value(0);
   };
   table_.id_map = [](void* self, tenon_str name) noexcept -> tenon_status {
     of(self).id_map = view(name);
@@ -157,7 +159,7 @@ bool FakeBuilder::infer(Recorded& node, uint32_t n_out) {
   bool good = false;
   switch (node.op) {
     case TENON_OP_EMBED:
-      good = counts(1, 1, 0), out = {w[0].cols};
+      good = counts(1, 1, 0) || (counts(2, 1, 0) && node.in[1] == overlay), out = {w[0].cols};
       break;
     case TENON_OP_NORM: {
       const auto a = node.as<tenon_norm_attr>();

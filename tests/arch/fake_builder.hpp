@@ -56,6 +56,7 @@ class FakeBuilder {
   // Of the model that a draft is for: rows and columns of weights, width of hidden rows.
   std::map<std::string, std::pair<int64_t, int64_t>> target_weights;
   int64_t hidden_width = 0;
+  int32_t overlay = -1;   // the value, once asked for
   int refuse_op_at = -1;  // op() fails when so many nodes were added
 
   // "embed norm linear×3 …" of one layer.

@@ -98,6 +98,7 @@ TEST_F(Gemma4, AttentionIsUnscaledAndHeadsHaveTwoWidths) {
     EXPECT_EQ(a.scale, 1.0f);
     EXPECT_EQ(a.head_dim, layer % 3 == 2 ? 512u : 256u);
     EXPECT_EQ(a.window, layer % 3 == 2 ? 0 : 32);
+    EXPECT_EQ(a.span_mask, layer % 3 == 2 ? 0u : 1u) << "images see themselves both ways in local layers";
     ++layer;
   }
   EXPECT_EQ(layer, 6);
@@ -126,6 +127,16 @@ TEST_F(Gemma4, EveryLayerEndsWithItsScalar) {
 }
 
 TEST_F(Gemma4, ReadsAHuggingFaceFolderToTheSameGraph) { expect_same_graph_from_hugging_face(); }
+
+TEST_F(Gemma4, AConfigMaySayThatImagesAreCausal) {
+  meta = tenon_meta::load("gemma4.hf.txt");
+  meta.set_string("text_config.use_bidirectional_attention", "none");
+  const FakeBuilder g = build();
+  EXPECT_GE(g.overlay, 0);
+  for (const Recorded& node : g.nodes) {
+    if (node.op == TENON_OP_ATTENTION) EXPECT_EQ(node.as<tenon_attention_attr>().span_mask, 0u);
+  }
+}
 
 TEST_F(Gemma4, AssistantsFindStoresByKindAndTheNormedRows) {
   const FakeBuilder g = build();
@@ -273,6 +284,7 @@ TEST_F(Gemma4E, TheLastLayersReadTheKeysOfTheLastLayerOfTheirKind) {
 TEST_F(Gemma4E, EmbeddingsOfAllLayersAreMadeOnceBeforeTheFirst) {
   const FakeBuilder g = build();
   EXPECT_EQ(g.ops(-1), "embed embed linear scale norm add scale");
+  EXPECT_EQ(g.overlay, -1) << "an image's rows would have no embeddings of the layers";
   EXPECT_EQ(g.nodes[1].weights[0], "per_layer_token_embd.weight");
   EXPECT_EQ(g.nodes[1].as<tenon_embed_attr>().scale, 8.0f);
   EXPECT_EQ(g.user("per_layer_proj_norm.weight")->as<tenon_norm_attr>().group, 64u);

@@ -92,6 +92,7 @@ TEST_F(Gemma3, EverySixthLayerIsGlobalWithItsOwnRotation) {
     EXPECT_FLOAT_EQ(a.scale, 1.0f / std::sqrt(128.0f));
     EXPECT_EQ(a.heads, 2u);
     EXPECT_EQ(a.kv_heads, 1u);
+    EXPECT_EQ(a.span_mask, 1u);
     ++layer;
   }
   EXPECT_EQ(layer, 7);

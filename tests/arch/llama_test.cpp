@@ -81,6 +81,7 @@ TEST_F(Llama, BuildsEveryLayerInOrder) {
   EXPECT_EQ(g.ops(3), layer + " select norm linear");
   EXPECT_EQ(g.values[size_t(g.logits_value)].cols, 1024);
   EXPECT_EQ(first(g, TENON_OP_EMBED).as<tenon_embed_attr>().scale, 1.0f);
+  EXPECT_EQ(first(g, TENON_OP_EMBED).in.at(1), g.overlay);
   EXPECT_EQ(first(g, TENON_OP_GLU).as<tenon_glu_attr>().activation, uint32_t{TENON_ACT_SILU});
   const auto a = first(g, TENON_OP_ATTENTION).as<tenon_attention_attr>();
   EXPECT_EQ(a.window, 0);

@@ -437,8 +437,48 @@ TEST_F(BuilderTest, OnlyTokensComeIn) {
       if (id < 0) throw core_test::BuildFailure{-id};
     });
   };
-  for (const uint32_t what : {uint32_t(TENON_INPUT_OVERLAY), 99u}) expect_in(refusal(what), {"input", "not served"});
+  expect_in(refusal(99u), {"input", "not served"});
   expect_in(refusal(TENON_INPUT_HIDDEN), {"hidden rows are an input of drafts"});
+}
+
+// An architecture that takes rows in place of embeddings costs nothing where nobody gives any.
+TEST_F(BuilderTest, OverlayRowsAndSpansAreThereIfAskedFor) {
+  const auto body = [&](const Builder& b) {
+    const int32_t overlay = b.table->input(b.table->self, TENON_INPUT_OVERLAY);
+    EXPECT_EQ(b.table->input(b.table->self, TENON_INPUT_OVERLAY), overlay) << "there is one";
+    const tenon_embed_attr embed = {sizeof embed, 2};
+    const int32_t x = b.op(TENON_OP_EMBED, &embed, {b.tokens(), overlay}, {b.weight("table", 16, 8)})[0];
+    tenon_attention_attr attention = {};
+    attention.struct_size = sizeof attention, attention.heads = 1, attention.kv_heads = 1;
+    attention.head_dim = attention.head_dim_v = 8, attention.scale = 1, attention.span_mask = 1;
+    b.layer(0);
+    finish(b, b.op(TENON_OP_ATTENTION, &attention, {x}, {}, {b.store(TENON_STORE_PAGED, 1, 8, 8)})[0]);
+  };
+  const auto node = [](const Graph& graph, uint32_t op) {
+    return *std::find_if(graph.nodes.begin(), graph.nodes.end(), [&](const Node& one) { return one.op == op; });
+  };
+  const NameMap names(source_, rules_);
+  const Graph plain = core_test::build(names, body), with = core_test::build(names, body, nullptr, true);
+  EXPECT_EQ(node(plain, TENON_OP_EMBED).in.size(), 1u);
+  EXPECT_EQ(node(plain, TENON_OP_ATTENTION).attr_as<tenon_attention_attr>().span_mask, 0u);
+  EXPECT_EQ(plain.overlay, -1);
+  EXPECT_FALSE(plain.sees_spans);
+  ASSERT_EQ(node(with, TENON_OP_EMBED).in.size(), 2u);
+  EXPECT_EQ(node(with, TENON_OP_EMBED).in[1], with.overlay);
+  EXPECT_EQ(node(with, TENON_OP_ATTENTION).attr_as<tenon_attention_attr>().span_mask, 1u);
+  EXPECT_EQ(with.values[size_t(with.overlay)].cols, 8);
+  EXPECT_TRUE(with.sees_spans);
+  const tenon_embed_attr embed = {sizeof embed, 1};
+  expect_in(fault_at([&](const Builder& b, int32_t x) {
+              b.op(TENON_OP_EMBED, &embed, {b.tokens(), x}, {b.weight("table", 16, 8)});
+            }),
+            {"the second input must be the overlay"});
+  expect_in(fault_at([&](const Builder& b, int32_t) {
+              const int32_t overlay = b.table->input(b.table->self, TENON_INPUT_OVERLAY);
+              b.op(TENON_OP_EMBED, &embed, {b.tokens(), overlay}, {b.weight("table", 16, 8)});
+              b.op(TENON_OP_EMBED, &embed, {b.tokens(), overlay}, {b.weight("wide", 16, 12)});
+            }),
+            {"an overlay of 8 columns over a table of 12"});
 }
 
 TEST_F(BuilderTest, AnArchitecturesOwnFailureKeepsItsMessage) {

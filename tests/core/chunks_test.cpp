@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 #include <set>
 
 namespace tenon::engine {
@@ -31,6 +32,42 @@ TEST(ChunksTest, CoverThePromptInPiecesThatKernelsTake) {
         }
         for (int64_t cut : cuts_of(begin, chunks)) ASSERT_EQ(cut % kGrid, 0) << begin << " " << n << " " << cap;
       }
+}
+
+TEST(ChunksTest, NoCutGoesThroughASpan) {
+  for (uint32_t seed = 0; seed < 3000; ++seed) {
+    std::mt19937 random(seed);
+    const auto below = [&](int64_t n) { return int64_t(random() % uint32_t(n)); };
+    const int64_t cap = kGrid * (1 + below(4)), begin = below(150), n = kMin + below(900);
+    std::vector<UncutSpan> spans;
+    for (int64_t at = begin + below(80); at < begin + n; at += below(3) ? below(60) : 0) {
+      const int64_t end = std::min(begin + n, at + 1 + below(cap));
+      spans.push_back({at, end}), at = end;
+    }
+    const auto chunks = plan_chunks(begin, n, cap, spans);
+    ASSERT_EQ(std::accumulate(chunks.begin(), chunks.end(), int64_t(0)), n) << seed;
+    for (int64_t chunk : chunks)
+      ASSERT_TRUE(chunk >= kMin && chunk <= longest_chunk(cap, true)) << seed << ": " << chunk;
+    for (int64_t cut : cuts_of(begin, chunks)) {
+      bool at_border = cut % kGrid == 0;
+      for (const UncutSpan& span : spans) {
+        ASSERT_FALSE(span.begin < cut && cut < span.end) << seed << ": " << cut;
+        at_border = at_border || cut == span.begin || cut == span.end;
+      }
+      ASSERT_TRUE(at_border) << seed << ": " << cut;
+    }
+  }
+}
+
+TEST(ChunksTest, ASpanInTheWayMovesTheCutToItsNearerEnd) {
+  const auto cut = [](UncutSpan span, int64_t n = 300) { return plan_chunks(0, n, 128, std::vector{span})[0]; };
+  EXPECT_EQ(cut({100, 200}), 100);
+  EXPECT_EQ(cut({16, 140}), 16);
+  EXPECT_EQ(cut({15, 140}), 140);
+  EXPECT_EQ(cut({15, 140}, 156), 140);
+  EXPECT_EQ(cut({15, 140}, 155), 155) << "15 tokens more";
+  EXPECT_EQ(cut({128, 200}), 128);
+  EXPECT_EQ(cut({40, 128}), 128);
 }
 
 TEST(ChunksTest, NoneIsLongerThanTheCapAboveOneGridStep) {
@@ -69,9 +106,9 @@ TEST(ChunksTest, CutsOfACapLieAmongThoseOfASmallerOne) {
 
 TEST(ChunksTest, TheGridIsAParameter) {
   for (int64_t n = kMin; n <= 300; ++n) {
-    const auto chunks = plan_chunks(0, n, 96, 32);
+    const auto chunks = plan_chunks(0, n, 96, {}, 32);
     for (int64_t cut : cuts_of(0, chunks)) ASSERT_EQ(cut % 32, 0);
-    for (int64_t chunk : chunks) ASSERT_TRUE(chunk >= kMin && chunk <= longest_chunk(96, 32)) << n;
+    for (int64_t chunk : chunks) ASSERT_TRUE(chunk >= kMin && chunk <= longest_chunk(96, false, 32)) << n;
   }
 }
 

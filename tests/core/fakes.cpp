@@ -249,7 +249,7 @@ void Builder::logits(int32_t value, float softcap, std::span<const int32_t> neve
 }
 
 graph::Graph build(const graph::NameMap& names, const std::function<void(const Builder&)>& body,
-                   const graph::DraftFor* draft) {
+                   const graph::DraftFor* draft, bool with_overlay) {
   tenon_architecture architecture = {};
   architecture.struct_size = sizeof architecture, architecture.name = str("fakearch");
   architecture.build = [](void* model, tenon_str, const tenon_builder* table) noexcept {
@@ -260,8 +260,8 @@ graph::Graph build(const graph::NameMap& names, const std::function<void(const B
       return failure.status;
     }
   };
-  return graph::build_graph(architecture, const_cast<std::function<void(const Builder&)>*>(&body), "main", names,
-                            draft);
+  return graph::build_graph(architecture, const_cast<std::function<void(const Builder&)>*>(&body), "main", names, draft,
+                            with_overlay);
 }
 
 }  // namespace tenon::core_test

@@ -151,6 +151,6 @@ class Builder {
 
 // Builds a graph for a file by a function in an architecture's place. Throws what build_graph() throws.
 graph::Graph build(const graph::NameMap& names, const std::function<void(const Builder&)>& body,
-                   const graph::DraftFor* draft = nullptr);
+                   const graph::DraftFor* draft = nullptr, bool with_overlay = false);
 
 }  // namespace tenon::core_test

@@ -400,7 +400,7 @@ typedef struct tenon_step {
   tenon_addr kv_len;    /* i32 [seqs]: tokens before the step */
   tenon_addr seq_end;   /* i32 [seqs]: where the request ends; a bound for planning, never for masks */
   tenon_addr accepted, replay, tape, tape_start, half; /* i32 [seqs], see above */
-  tenon_addr span;      /* i32 [rows]: id of the bidirectional span, -1 = none */
+  tenon_addr span;      /* i32 [rows]: id of the bidirectional span, -1 = none; its rows are consecutive, in one step */
   tenon_addr overlay;   /* i32 [rows]: row of the overlay input, -1 = none */
   tenon_addr out_row;   /* i32 [outputs]: row of the step that an output row shows */
   tenon_addr sampling, mask; /* 0 until the device samples: parameters and seed a row; allowed-id bits */
@@ -626,7 +626,7 @@ typedef struct tenon_store_decl {
   tenon_str role;   /* what drafts call this store; empty = nothing */
 } tenon_store_decl;
 
-/* HIDDEN, in a draft: f32 rows of the model drafted for, as wide as its limits say; see docs/abi.md, Entries. */
+/* HIDDEN, in a draft: f32 rows of the model drafted for. OVERLAY, not in a draft: f32 rows for embed. docs/abi.md, Entries. */
 enum { TENON_INPUT_TOKENS = 1, TENON_INPUT_HIDDEN = 2, TENON_INPUT_OVERLAY = 3 };
 
 /* The host's table for build(); valid during that call, on its thread. Ids are ≥ 0; a negative one is -tenon_status, whose text

@@ -41,7 +41,8 @@ struct ModelOptions {
   int64_t context = 0;  // 0 = the smaller of the model's and 8192
   bool clip_context = false;  // a context above what the model was trained for becomes that
   uint32_t max_sequences = 1;
-  uint32_t prefill_chunk = 512;  // a multiple of 64
+  uint32_t prefill_chunk = 512;  // a multiple of 64; an overlay's spans have no more rows
+  bool overlay = false;          // feeds may bring rows in place of embeddings; main must take them
   uint32_t max_decode_rows = 64;  // rows of one decode step, all sequences together
   std::string cache_type_k, cache_type_v;  // "" = by precision: f32 or f16
   std::vector<std::string> prefer, forbid;  // kernel names or prefixes
@@ -75,6 +76,7 @@ struct EntryInfo {
   int64_t hidden_width = 0;        // f32 columns of the hidden row that each token comes with; 0 = none
   int64_t vocab = 0;               // logits of a row
   std::span<const int32_t> ids;    // the token of each logit; empty: logit i is of token i
+  int64_t overlay_width = 0;       // f32 columns of rows that may be given in place of embeddings; 0 = none are taken
 };
 
 class Model;
@@ -135,12 +137,26 @@ class Sequence {
   std::unique_ptr<Impl> impl_;
 };
 
-// Tokens for one sequence in a forward call.
+// Rows in place of the embeddings of some of a feed's tokens, as an encoder of images gives them: they are taken as they are,
+// where a model scales its own embeddings too. Rows of a span see each other both ways in those layers of the model that were
+// trained so; a span lies in one feed, and a sequence that is cut inside one keeps rows that saw the rest. All else of the
+// token, such as the id that drafts read, stays.
+struct Overlay {
+  std::span<const float> rows;               // [n][overlay_width]
+  std::span<const int32_t> positions;        // [n], in the feed's tokens, ascending
+  std::span<const int32_t> spans = {};       // [n]: id of the row's span, whose rows follow one another; -1 = none; or empty
+};
+// Rows of the longest span; 0 = there are none. Throws Error(kUsage) where positions do not ascend or a span is torn.
+int64_t longest_span(const Overlay& overlay);
+
+// Tokens for one sequence in a forward call. A sequence that was fed an overlay is not its tokens' alone: it leaves the prefix
+// cache, and resume() starts it anew.
 struct Feed {
   Sequence* sequence;
   std::span<const int32_t> tokens;
   std::span<const int32_t> output_rows;  // positions in `tokens` whose logits are wanted, ascending
   std::span<const float> hidden = {};    // [tokens][hidden_width of the sequence's entry]
+  Overlay overlay = {};
 };
 
 // Logits of the wanted rows, in the order of feeds and rows. Valid until the Model's next forward().
@@ -152,7 +168,8 @@ struct Output {
 
 struct ForwardOptions {
   uint32_t chunk = 0;      // prefill chunk, a multiple of 64; 0 = the model's
-  uint32_t decode_step = 0;  // > 0: everything goes through the decode phase, that many tokens of a sequence a step
+  // > 0: everything goes through the decode phase, that many tokens of a sequence a step, fewer in front of a span
+  uint32_t decode_step = 0;
   std::vector<std::string> taps;  // names wanted, such as "hidden": all borders
   std::map<std::string, std::vector<float>>* tapped = nullptr;  // name ("hidden.3") -> f32 [tokens][cols] in feed order
   CancelCallback cancelled;

@@ -52,7 +52,10 @@ void Loaded::build_entries() {
       throw Error(ErrorKind::kUsage, fmt::format("there is no entry {}; there are {}", name, fmt::join(known_entries_, ", ")));
   entries_.push_back(std::make_unique<Entry>());
   entries_[0]->name = kMain;
-  entries_[0]->graph = graph::build_graph(configured().architecture(), configured().model(), kMain, *files_.names);
+  entries_[0]->graph =
+      graph::build_graph(configured().architecture(), configured().model(), kMain, *files_.names, nullptr, options_.overlay);
+  if (options_.overlay && main().graph.overlay < 0)
+    throw Error(ErrorKind::kUsage, fmt::format("this {} model takes no overlay rows in place of embeddings", configured().name()));
   std::vector<std::string> used;
   add_names(main().graph, 0, used);
   const Files& from = draft_files_ ? *draft_files_ : files_;

@@ -22,7 +22,7 @@ struct Entry {
   std::vector<tenon_store_type> store_types;
   std::unique_ptr<program::StepRecord> step;
   std::unique_ptr<store::Stores> stores;  // its own
-  program::Buffer hidden;                 // f32 rows of its hidden input
+  program::Buffer hidden, overlay;        // f32 rows of its inputs of these names
   std::unique_ptr<program::Program> programs[2][2];  // [decode, prefill][plain, taps]
 
   int64_t vocab() const { return graph.values[size_t(graph.logits)].cols; }
@@ -32,6 +32,8 @@ struct Entry {
       if (value.input == TENON_INPUT_HIDDEN) return value.cols;
     return 0;
   }
+  // Columns of rows that stand in for embeddings; 0 = it takes none.
+  int64_t overlay_cols() const { return graph.overlay < 0 ? 0 : graph.values[size_t(graph.overlay)].cols; }
   bool reads_main() const {
     for (const graph::Store& store : graph.stores)
       if (store.target >= 0) return true;

@@ -199,7 +199,7 @@ std::unique_ptr<program::Program> Loaded::compile(Entry& entry, uint32_t phase, 
   how.max_rows = phase == TENON_PHASE_DECODE ? options_.max_decode_rows : max_prefill_rows();
   how.max_outputs = max_outputs(entry), how.n_workers = n_workers_, how.max_context = context_, how.keep_taps = keep_taps;
   how.capture = options_.capture && phase == TENON_PHASE_DECODE;
-  how.hidden = entry.hidden.address();
+  how.hidden = entry.hidden.address(), how.overlay = entry.overlay.address();
   return std::make_unique<program::Program>(select(entry, phase), *device_, *weights_, entry.store_tables(), entry.step->table(), how);
 }
 
@@ -232,8 +232,11 @@ void Loaded::allocate(Entry& entry) {
   const program::StepLimits limits = {rows, options_.max_sequences, max_outputs(entry), uint32_t(entry.n_groups()),
                                       entry.stores->table_stride()};
   entry.step = std::make_unique<program::StepRecord>(*device_, limits);
-  if (const int64_t cols = entry.hidden_cols(); cols)
-    entry.hidden = program::Buffer(*device_, uint64_t(tenon_encoding_row_bytes(TENON_ENC_F32, cols)) * rows, "hidden rows");
+  const auto buffer_of = [&](int64_t cols, const char* what) {
+    return cols ? program::Buffer(*device_, uint64_t(tenon_encoding_row_bytes(TENON_ENC_F32, cols)) * rows, what) : program::Buffer();
+  };
+  entry.hidden = buffer_of(entry.hidden_cols(), "hidden rows");
+  entry.overlay = buffer_of(entry.overlay_cols(), "overlay rows");
 }
 
 program::Program& Loaded::program(Entry& entry, uint32_t phase, bool keep_taps) {

@@ -91,7 +91,7 @@ class Loaded {
   // Of one step. No chunk is longer than the context, whatever was asked for.
   uint32_t max_prefill_rows() const {
     const int64_t context = (context_ + TENON_PAGE_TOKENS - 1) / TENON_PAGE_TOKENS * TENON_PAGE_TOKENS;
-    return uint32_t(longest_chunk(std::min<int64_t>(options_.prefill_chunk, context)));
+    return uint32_t(longest_chunk(std::min<int64_t>(options_.prefill_chunk, context), options_.overlay));
   }
   std::string backend_description() const;
   program::Selection select(const Entry& entry, uint32_t phase);

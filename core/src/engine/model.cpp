@@ -1,6 +1,7 @@
 #include "chunks.hpp"
 #include "model_impl.hpp"
 #include "naming.hpp"
+#include "overlay.hpp"
 #include "prefill_plan.hpp"
 
 #include <tenon/error.hpp>
@@ -83,6 +84,7 @@ void Model::Impl::check(std::span<const Feed> feeds, const ForwardOptions& optio
     if (feed.sequence->impl_->entry != feeds[0].sequence->impl_->entry)
       throw Error(ErrorKind::kUsage, "the sequences of a call are of several entries");
     check_draft(feed);
+    check_overlay(*feed.sequence->impl_->entry, feed, options, loaded->options().prefill_chunk);
     const store::SequenceState& state = feed.sequence->impl_->state;
     if (!state.fault.empty()) throw Error(ErrorKind::kRuntime, "this sequence has ended: " + state.fault);
     for (int32_t token : feed.tokens)
@@ -144,6 +146,8 @@ Output Model::Impl::forward(std::span<const Feed> feeds, const ForwardOptions& o
   for (const std::string& tap : sink.taps)
     if (options.tapped) (*options.tapped)[tap].assign(size_t(rows * entry.graph.values[size_t(entry.graph.taps.at(tap))].cols), 0.0f);
   if (!options.on_row) logits.resize(size_t(outputs * vocab));
+  for (const Feed& feed : feeds)  // tokens no longer say what such a sequence holds
+    if (!feed.overlay.positions.empty()) index.leave(feed.sequence->impl_->text), feed.sequence->impl_->text = {};
   std::vector<size_t> decode;
   for (size_t i = 0; i < feeds.size(); ++i) {
     const bool prefill = int64_t(feeds[i].tokens.size()) >= kPrefillMin && !options.decode_step;
@@ -166,8 +170,9 @@ void Model::Impl::run_prefill(const Feed& feed, int64_t first_row, int64_t first
   const int64_t cap = sink.options->chunk ? sink.options->chunk : loaded->options().prefill_chunk;
   const int64_t n_tokens = int64_t(feed.tokens.size()), seq_end = state.length + n_tokens;
   const bool leaves_checkpoints = text.node && index.takes_checkpoints();
+  const std::vector<engine::UncutSpan> uncut = engine::spans_of(feed.overlay, state.length);
   int64_t at = 0;
-  for (const auto& [n, mark] : engine::plan_prefill(state.length, n_tokens, cap, leaves_checkpoints ? &text.wanted : nullptr)) {
+  for (const auto& [n, mark] : engine::plan_prefill(state.length, n_tokens, cap, leaves_checkpoints ? &text.wanted : nullptr, uncut)) {
     check_interrupt(*sink.options);
     Part part = part_of(feed, at, n, seq_end, first_row, first_output);
     run_step(n < kPrefillMin ? TENON_PHASE_DECODE : TENON_PHASE_PREFILL, {&part, 1}, sink);
@@ -201,6 +206,7 @@ void Model::Impl::run_decode(std::span<const Feed> feeds, std::span<const size_t
       const Sequence::Impl& sequence = *feed.sequence->impl_;
       if (sequence.text.node && index.takes_checkpoints() && !sequence.state.is_open)
         n = std::min(n, TENON_PAGE_TOKENS - sequence.state.length % TENON_PAGE_TOKENS);
+      n = engine::uncut_step(feed.overlay, done[i], n);
       if (rows + size_t(n) > max_rows || parts.size() == max_seqs) flush();
       parts.push_back(part_of(feed, done[i], n, seq_end[i], first_rows[i], first_outputs[i]));
       rows += size_t(n), done[i] += n;
@@ -218,16 +224,19 @@ engine::StepPart Model::Impl::part_of(const Feed& feed, int64_t begin, int64_t n
               wants_in(feed, begin, n, first_output), {}, sequence.target ? &sequence.target->state : nullptr};
   const auto cols = size_t(sequence.entry->hidden_cols());
   if (cols) out.hidden = feed.hidden.subspan(size_t(begin) * cols, size_t(n) * cols);
+  out.begin = begin, out.overlay = engine::part_of(feed.overlay, begin, n);
   return out;
 }
 
-void Model::Impl::upload_hidden(const engine::Entry& entry, std::span<Part> parts) const {
-  const auto cols = size_t(entry.hidden_cols());
-  const auto pitch = uint64_t(tenon_encoding_row_bytes(TENON_ENC_F32, int64_t(cols)));
-  tenon_addr at = entry.hidden.address();
-  for (const Part& part : parts)
-    for (size_t i = 0; cols && i < part.tokens.size(); ++i, at += pitch)
-      loaded->device().upload(at, part.hidden.data() + i * cols, cols * sizeof(float));
+void Model::Impl::upload_inputs(const engine::Entry& entry, std::span<Part> parts) const {
+  const auto upload = [&](tenon_addr& at, std::span<const float> rows, int64_t cols) {
+    const auto pitch = uint64_t(tenon_encoding_row_bytes(TENON_ENC_F32, cols));
+    const size_t n = pitch == uint64_t(cols) * sizeof(float) ? rows.size() : size_t(cols);  // at once, where rows have no gaps
+    for (size_t i = 0; i < rows.size(); i += n, at += n / size_t(cols) * pitch)
+      loaded->device().upload(at, rows.data() + i, n * sizeof(float));
+  };
+  tenon_addr hidden = entry.hidden.address(), overlay = entry.overlay.address();
+  for (const Part& part : parts) upload(hidden, part.hidden, entry.hidden_cols()), upload(overlay, part.overlay.rows, entry.overlay_cols());
 }
 
 // Writes the parts into the step record's host copy; answers the number of rows.
@@ -241,8 +250,11 @@ uint32_t Model::Impl::fill(engine::Entry& entry, std::span<Part> parts) {
   const auto overlay = step.host(StepRecord::kOverlay);
   const uint32_t stride = step.limits().max_rows;
   uint32_t rows = 0;
+  int32_t overlay_rows = 0;
   for (size_t s = 0; s < parts.size(); ++s) {
     const store::SequenceState& state = *parts[s].state;
+    const Overlay& given = parts[s].overlay;
+    size_t next_given = 0;
     row_start[s] = int32_t(rows);
     step.host(StepRecord::kKvLen)[s] = int32_t(state.length);
     step.host(StepRecord::kSeqEnd)[s] = int32_t(parts[s].seq_end);
@@ -259,6 +271,10 @@ uint32_t Model::Impl::fill(engine::Entry& entry, std::span<Part> parts) {
       const int32_t at = int32_t(state.length + int64_t(i));
       token[rows] = parts[s].tokens[i], index[rows] = at, seq[rows] = int32_t(s), span[rows] = overlay[rows] = -1;
       for (uint32_t stream = 0; stream < 4; ++stream) position[stream * stride + rows] = stream < 3 ? at + ahead : 0;
+      if (next_given == given.positions.size() || given.positions[next_given] != parts[s].begin + int64_t(i)) continue;
+      overlay[rows] = overlay_rows++;
+      if (!given.spans.empty()) span[rows] = given.spans[next_given];
+      ++next_given;
     }
   }
   row_start[parts.size()] = int32_t(rows);
@@ -273,7 +289,7 @@ void Model::Impl::run_step(uint32_t phase, std::span<Part> parts, const Sink& si
   StepRecord& step = *entry.step;
   for (Part& part : parts) entry.stores->reserve(*part.state, int64_t(part.tokens.size()));
   const uint32_t rows = fill(entry, parts);
-  upload_hidden(entry, parts);
+  upload_inputs(entry, parts);
   // The tail's rows: those whose logits are wanted, or all where taps need every row.
   struct OutRow {
     int32_t row;
@@ -404,7 +420,7 @@ std::span<const int32_t> Model::suppressed() const { return impl_->loaded->graph
 
 EntryInfo Model::entry(std::string_view name) const {
   const engine::Entry& entry = impl_->loaded->entry(name);
-  return {entry.name, entry.hidden_cols(), entry.vocab(), entry.ids};
+  return {entry.name, entry.hidden_cols(), entry.vocab(), entry.ids, entry.overlay_cols()};
 }
 
 Sequence Model::sequence() {

@@ -28,6 +28,8 @@ struct StepPart {
   std::vector<Want> wants;
   std::span<const float> hidden;  // a row a token
   const store::SequenceState* target = nullptr;  // of a draft: the sequence drafted for
+  int64_t begin = 0;  // number of the first token in its feed
+  Overlay overlay = {};  // positions are the feed's
 };
 
 }  // namespace engine
@@ -76,7 +78,7 @@ struct Model::Impl {
   void run_step(uint32_t phase, std::span<Part> parts, const Sink& sink);
   void moved_on(const Part& part, uint32_t phase);
   uint32_t fill(engine::Entry& entry, std::span<Part> parts);
-  void upload_hidden(const engine::Entry& entry, std::span<Part> parts) const;
+  void upload_inputs(const engine::Entry& entry, std::span<Part> parts) const;
   static Part part_of(const Feed& feed, int64_t begin, int64_t n, int64_t seq_end, int64_t first_row, int64_t first_output);
   void emit(program::Program& program, int32_t row_in_tail, int64_t output, const Sink& sink);
   void keep_taps(program::Program& program, std::span<Part> parts, uint32_t domain, uint32_t first, uint32_t count, const Sink& sink);

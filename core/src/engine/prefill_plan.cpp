@@ -1,7 +1,5 @@
 #include "prefill_plan.hpp"
 
-#include "chunks.hpp"
-
 #include <algorithm>
 
 namespace tenon::engine {
@@ -22,12 +20,13 @@ bool passes_a_spacing(int64_t distance, int64_t after) {
 
 }  // namespace
 
-std::vector<PrefillChunk> plan_prefill(int64_t begin, int64_t n, int64_t cap, const std::map<int64_t, Mark>* wanted) {
+std::vector<PrefillChunk> plan_prefill(int64_t begin, int64_t n, int64_t cap, const std::map<int64_t, Mark>* wanted,
+                                       std::span<const UncutSpan> uncut) {
   std::vector<PrefillChunk> out;
   const int64_t end = begin + n;
   int64_t at = begin;
   const auto go_to = [&](int64_t position) {
-    for (int64_t length : plan_chunks(at, position - at, cap)) out.push_back({length, std::nullopt});
+    for (int64_t length : plan_chunks(at, position - at, cap, uncut)) out.push_back({length, std::nullopt});
     at = position;
   };
   if (!wanted) return go_to(end), out;

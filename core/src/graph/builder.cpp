@@ -26,8 +26,9 @@ constexpr uint32_t kMaxExperts = 1 << 16;
 
 class Builder {
  public:
-  Builder(std::string architecture, const NameMap& names, const DraftFor* draft)
-      : architecture_(std::move(architecture)), names_(names), draft_(draft), source_(draft ? draft->source : 0) {
+  Builder(std::string architecture, const NameMap& names, const DraftFor* draft, bool with_overlay)
+      : architecture_(std::move(architecture)), names_(names), draft_(draft), with_overlay_(with_overlay),
+        source_(draft ? draft->source : 0) {
     if (draft) graph_.weights = draft->before.weights, graph_.weight_ids = draft->before.weight_ids;
   }
 
@@ -120,6 +121,10 @@ class Builder {
     } else if (what == TENON_INPUT_HIDDEN) {
       if (!draft_) return refuse("hidden rows are an input of drafts");
       value.cols = draft_->width;
+    } else if (what == TENON_INPUT_OVERLAY) {
+      if (draft_) return refuse("overlay rows are an input of main, not of drafts");
+      if (graph_.overlay < 0) graph_.overlay = add_value(value);  // as wide as the table that it goes with
+      return graph_.overlay;
     } else {
       return refuse(fmt::format("input {} is not served by this build", what));
     }
@@ -157,6 +162,7 @@ class Builder {
       if (!is_value(in[i])) return fail(fmt::format("{}: input {} does not exist", info->name, i));
       node.in.push_back(in[i]);
     }
+    if (op == TENON_OP_EMBED && n_in == 2 && n_weight == 1) set_overlay_width(in[1], weight[0]);
     for (uint32_t i = 0; i < n_weight; ++i) {
       if (weight[i] < 0 || size_t(weight[i]) >= graph_.weights.size())
         return fail(fmt::format("{}: weight {} does not exist", info->name, i));
@@ -233,6 +239,7 @@ class Builder {
     if (graph_.logits < 0) throw Error(ErrorKind::kRuntime, architecture_ + ": the graph has no logits");
     if (graph_.values[size_t(graph_.logits)].domain != TENON_DOMAIN_OUTPUT_ROWS)
       throw Error(ErrorKind::kRuntime, architecture_ + ": logits must follow select_rows");
+    settle_overlay();
     return std::move(graph_);
   }
 
@@ -249,6 +256,23 @@ class Builder {
   int32_t add_value(const Value& value) {
     graph_.values.push_back(value);
     return int32_t(graph_.values.size()) - 1;
+  }
+  void set_overlay_width(int32_t overlay, int32_t weight) {
+    if (overlay != graph_.overlay || weight < 0 || size_t(weight) >= graph_.weights.size()) return;
+    Value& value = graph_.values[size_t(overlay)];
+    if (!value.cols) value.cols = graph_.weights[size_t(weight)].cols;
+  }
+  // Where nobody gives rows nothing is left of them: kernels are chosen as for a model that has never heard of images.
+  void settle_overlay() {
+    for (Node& node : graph_.nodes) {
+      if (node.op == TENON_OP_EMBED && !with_overlay_) node.in.resize(1);
+      if (node.op != TENON_OP_ATTENTION) continue;
+      auto attr = node.attr_as<tenon_attention_attr>();
+      if (!with_overlay_) attr.span_mask = 0;
+      graph_.sees_spans = graph_.sees_spans || attr.span_mask;
+      std::memcpy(node.attr.data(), &attr, sizeof attr);
+    }
+    if (!with_overlay_) graph_.overlay = -1;
   }
   std::optional<int32_t> find_weight(uint32_t source, const std::string& name) const {
     const auto found = graph_.weight_ids.find({source, name});
@@ -380,6 +404,8 @@ class Builder {
     tenon_scale_attr attr = {sizeof attr, 1.0f};
     std::memcpy(&attr.factor, names.source().data(*binding->tensor->plane(TENON_PLANE_MACRO)), sizeof attr.factor);
     if (attr.factor == 1.0f) return id;
+    if (const Node& product = graph_.nodes.back(); product.op == TENON_OP_EMBED && product.in.size() == 2 && with_overlay_)
+      shapes_.push_back(fmt::format("weight {} has a factor beside it, which would scale overlay rows too", weight.name));
     Node node;
     node.op = TENON_OP_SCALE, node.layer = current_layer(), node.name = weight.name + " factor";
     node.attr.assign(reinterpret_cast<const uint8_t*>(&attr), reinterpret_cast<const uint8_t*>(&attr) + sizeof attr);
@@ -399,6 +425,7 @@ class Builder {
   std::string architecture_;
   const NameMap& names_;
   const DraftFor* draft_;
+  bool with_overlay_;
   uint32_t source_;
   Graph graph_;
   std::map<std::pair<int32_t, int32_t>, int32_t> divided_;
@@ -449,9 +476,9 @@ tenon_builder table_of(Builder& builder) {
 }  // namespace
 
 Graph build_graph(const tenon_architecture& architecture, void* model, std::string_view entry, const NameMap& names,
-                  const DraftFor* draft) {
+                  const DraftFor* draft, bool with_overlay) {
   const std::string name(view(architecture.name));
-  Builder builder(name, names, draft);
+  Builder builder(name, names, draft, with_overlay);
   const tenon_builder table = table_of(builder);
   plugin::check_status(architecture.build(model, {entry.data(), entry.size()}, &table),
                        fmt::format("{}: building entry \"{}\"", name, entry));

@@ -19,8 +19,9 @@ struct DraftFor {
 };
 
 // Runs architecture->build(model, entry) and returns the graph. Throws Error(kFile) with the architecture's or the
-// builder's message; missing weights are listed together.
+// builder's message; missing weights are listed together. Without `with_overlay` the graph is the one of a model that knows
+// of no overlay and no spans, whatever the architecture says.
 Graph build_graph(const tenon_architecture& architecture, void* model, std::string_view entry, const NameMap& names,
-                  const DraftFor* draft = nullptr);
+                  const DraftFor* draft = nullptr, bool with_overlay = false);
 
 }  // namespace tenon::graph

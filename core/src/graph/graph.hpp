@@ -68,7 +68,9 @@ struct Graph {
   std::map<std::pair<uint32_t, std::string>, int32_t> weight_ids;  // by source and name; tied names too
   std::vector<Store> stores;
   std::map<std::string, int32_t> taps;
-  int32_t logits = -1;  // value with vocab columns, before the cap
+  int32_t logits = -1;      // value with vocab columns, before the cap
+  int32_t overlay = -1;     // rows that stand in for embeddings; -1: none are taken
+  bool sees_spans = false;  // some attention has a span mask
   float softcap = 0;
   std::vector<int32_t> never;
   std::string id_map;  // canonical name of the tensor with the ids that the logits stand for; "" = all, in order

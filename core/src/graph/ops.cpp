@@ -34,6 +34,9 @@ std::string same_shape(const Signature& s) {
 
 std::string infer_embed(Signature& s) {
   if (s.in[0]->encoding != TENON_ENC_I32) return "the first input must be token ids";
+  if (s.in.size() > 1 && s.in[1]->input != TENON_INPUT_OVERLAY) return "the second input must be the overlay";
+  if (s.in.size() > 1 && s.in[1]->cols != s.weight[0]->cols)
+    return fmt::format("an overlay of {} columns over a table of {}", s.in[1]->cols, s.weight[0]->cols);
   Value out;
   out.cols = s.weight[0]->cols;
   s.out = {out};

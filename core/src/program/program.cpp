@@ -134,6 +134,7 @@ tenon_view Program::view_of(int32_t id, uint32_t worker, const tenon_step* step,
   const Place& place = arena_.values[size_t(id)];
   out.data = place.is_private ? private_.address() + private_step_ * worker + place.offset : shared_.address() + place.offset;
   if (base.input == TENON_INPUT_HIDDEN) out.data = options.hidden;
+  if (base.input == TENON_INPUT_OVERLAY) out.data = options.overlay;
   out.row_bytes = tenon_encoding_row_bytes(base.encoding, base.cols);
   out.group_bytes = out.row_bytes;
   if (value.is_view()) {

@@ -23,7 +23,7 @@ struct ProgramOptions {
   uint32_t max_rows = 1, max_outputs = 1, n_workers = 1;
   int64_t max_context = 0;
   bool keep_taps = false;  // tapped values survive the run
-  tenon_addr hidden = 0;   // rows of the graph's hidden input
+  tenon_addr hidden = 0, overlay = 0;  // rows of the graph's inputs of these names
   bool capture = false;    // record the launches of each size once and replay them, where the backend can
 };
 

@@ -29,6 +29,7 @@ struct AttentionOptions {
   int64_t head_dim_v = 0;  // 0 = head_dim
   int64_t window = 0;      // tokens that a row sees, itself included; 0 = all before it
   float scale = 0.0f, softcap = 0.0f;
+  bool span_mask = false;  // the rows of a span, such as an image's, see each other both ways
 };
 // Attention over a latent store: rows of `rank` columns, which are key and value of every head, and `rope_dim` more that
 // are key alone.
@@ -255,7 +256,7 @@ class Nodes {
                                     static_cast<int32_t>(o.window),
                                     o.scale,
                                     o.softcap,
-                                    0,
+                                    o.span_mask,
                                     0};
     return one(TENON_OP_ATTENTION, &attr, {q}, {}, {store.id});
   }
@@ -375,6 +376,13 @@ class Graph : private detail::GraphState, public Nodes {
     const Value tokens{detail::need(builder_->input(builder_->self, TENON_INPUT_TOKENS))};
     const tenon_embed_attr attr{sizeof attr, scale};
     return one(TENON_OP_EMBED, &attr, {tokens}, {weight(table)});
+  }
+  // The same where others, such as an image's, may be given in their place, as they are: not scaled. Not in a draft.
+  Value embed_or_overlay(std::string_view table, float scale = 1.0f) const {
+    const Value tokens{detail::need(builder_->input(builder_->self, TENON_INPUT_TOKENS))};
+    const Value overlay{detail::need(builder_->input(builder_->self, TENON_INPUT_OVERLAY))};
+    const tenon_embed_attr attr{sizeof attr, scale};
+    return one(TENON_OP_EMBED, &attr, {tokens, overlay}, {weight(table)});
   }
   // In a draft: the rows of the model drafted for that come with the tokens.
   Value hidden() const { return {detail::need(builder_->input(builder_->self, TENON_INPUT_HIDDEN))}; }

@@ -27,8 +27,8 @@ struct GroupedAttention {
 };
 
 inline void declare_attention(const WeightScope& b, const GroupedAttention& o) {
-  const auto& [heads, kv_heads, head_dim, head_dim_v, window, scale, softcap] = o.attention;
-  const int64_t value_dim = head_dim_v ? head_dim_v : head_dim;
+  const int64_t heads = o.attention.heads, kv_heads = o.attention.kv_heads, head_dim = o.attention.head_dim;
+  const int64_t value_dim = o.attention.head_dim_v ? o.attention.head_dim_v : head_dim;
   auto& q = b.column("attn_q.weight", {heads * head_dim * (o.output_gate ? 2 : 1), o.width}).heads(heads);
   if (o.output_gate) q.note("query and gate fused");
   b.column("attn_k.weight", {kv_heads * head_dim, o.width}).heads(kv_heads).repeat_if_short();
