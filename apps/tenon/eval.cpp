@@ -2,10 +2,12 @@
 #include <charconv>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 
 #include "common.hpp"
 #include "eval_draft.hpp"
 #include "eval_output.hpp"
+#include "overlay_file.hpp"
 #include "verbs.hpp"
 
 namespace tenon::launcher {
@@ -38,8 +40,9 @@ std::vector<int64_t> parse_rows(const std::string& text, int64_t n_tokens) {
 // Feeds the tokens, to one sequence or to several equal ones.
 class Evaluation {
  public:
-  Evaluation(Model& model, const Arguments& arguments, const std::vector<int32_t>& tokens, EvalOutput& output)
-      : model_(model), tokens_(tokens), output_(output), options_(forward_options(arguments)) {
+  Evaluation(Model& model, const Arguments& arguments, const std::vector<int32_t>& tokens, const Overlay& overlay,
+             EvalOutput& output)
+      : model_(model), tokens_(tokens), overlay_(overlay), output_(output), options_(forward_options(arguments)) {
     options_.taps = arguments.list("taps", ',');
     const int64_t copies = arguments.integer("copies", 1);
     for (int64_t copy = 0; copy < copies; ++copy) sequences_.push_back(model.sequence());
@@ -48,7 +51,7 @@ class Evaluation {
   void run() {
     const EntryInfo entry = model_.entry("main");
     std::vector<Feed> feeds;
-    for (Sequence& sequence : sequences_) feeds.push_back({&sequence, tokens_, output_.wanted()});
+    for (Sequence& sequence : sequences_) feeds.push_back({&sequence, tokens_, output_.wanted(), {}, overlay_});
     if (options_.taps.empty() && sequences_.size() == 1) {
       output_.define(entry);
       // Row by row: all rows of a long text need not fit in memory.
@@ -89,6 +92,7 @@ class Evaluation {
 
   Model& model_;
   const std::vector<int32_t>& tokens_;
+  const Overlay overlay_;
   EvalOutput& output_;
   std::vector<Sequence> sequences_;
   ForwardOptions options_;
@@ -100,8 +104,9 @@ int eval(const Arguments& arguments) {
   const std::vector<int32_t> tokens = parse_some_ids("--tokens", text_or_usage_error(arguments, "tokens"));
   const std::string entry = arguments.text("entry", "main");
   const std::vector<std::string> drafts = entry == "main" ? std::vector<std::string>() : draft_chain(entry);
-  if (!drafts.empty() && arguments.has("copies"))
-    throw Error(ErrorKind::kUsage, "--copies is for the main entry, not for " + entry);
+  for (const char* flag : {"copies", "overlay"})
+    if (!drafts.empty() && arguments.has(flag))
+      throw Error(ErrorKind::kUsage, "--" + std::string(flag) + " is for the main entry, not for " + entry);
   // A draft's row pairs two neighbours, and each of a chain is one further ahead.
   const int64_t n_tokens = static_cast<int64_t>(tokens.size()), n_rows = n_tokens - static_cast<int64_t>(drafts.size());
   if (n_rows < 1)
@@ -114,6 +119,14 @@ int eval(const Arguments& arguments) {
   ModelOptions options = model_options(arguments, n_tokens);
   options.max_sequences = static_cast<uint32_t>(arguments.integer("copies", 1));
   options.prefill_chunk = std::max(options.prefill_chunk, static_cast<uint32_t>(chunk));
+  std::optional<OverlayFile> overlay;
+  if (arguments.has("overlay")) {
+    overlay.emplace(text_or_usage_error(arguments, "overlay"), n_tokens);
+    options.overlay = true;
+    // A span is computed in one chunk, however long.
+    const auto span = static_cast<uint32_t>((overlay->longest_span() + kGrid - 1) / kGrid * kGrid);
+    options.prefill_chunk = std::max(options.prefill_chunk, span);
+  }
   options.draft_path = arguments.text("draft");
   options.entries = {drafts.rbegin(), drafts.rend()};  // the one that was asked for first, for messages
   const std::string out = text_or_usage_error(arguments, "out");
@@ -123,12 +136,15 @@ int eval(const Arguments& arguments) {
   for (const std::string& path : {options.path, options.draft_path})
     if (std::filesystem::equivalent(out, path, ignored))
       throw Error(ErrorKind::kUsage, "--out " + out + " is the model file");
+  if (overlay && std::filesystem::equivalent(out, arguments.text("overlay"), ignored))
+    throw Error(ErrorKind::kUsage, "--out " + out + " is the overlay file");
   SafetensorsFile file(out);
   const std::unique_ptr<Model> model = load_model(engine, arguments, std::move(options));
   check_context(*model, arguments, n_tokens, "--tokens");
+  if (overlay) overlay->read_rows(model->entry("main").overlay_width);
   EvalOutput output(rows, file);
   if (drafts.empty()) {
-    Evaluation(*model, arguments, tokens, output).run();
+    Evaluation(*model, arguments, tokens, overlay ? overlay->overlay() : Overlay(), output).run();
   } else {
     evaluate_draft(*model, arguments, tokens, drafts, output);
   }

@@ -98,8 +98,9 @@ constexpr OptionSpec kOptions[] = {
     {"entry", 0, Kind::kText, "NAME", verbs(Verb::kEval),
      "main, or a draft such as draft.0: row t of draft.k joins token t + 1 + k and a hidden row of position t"},
     {"draft", 0, Kind::kText, "FILE", verbs(Verb::kEval), "the file that holds the drafts, if the model's own does not"},
-    {"overlay", 0, Kind::kText, "F", verbs(Verb::kEval), "rows that replace embeddings", 0, 0, "", false, "",
-     "this build takes no overlay rows"},
+    {"overlay", 0, Kind::kText, "FILE", verbs(Verb::kEval),
+     "rows in place of embeddings, such as an image's: a safetensors file of rows [n, width], positions [n] and, for "
+     "rows that see each other both ways, spans [n] (ids, -1 = none)"},
 
     // perplexity
     {"score", 0, Kind::kChoice, "half|all", verbs(Verb::kPerplexity),

@@ -5,6 +5,7 @@ import math
 import os
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -251,6 +252,87 @@ class Eval(Case):
         self.eval("-c", "8", status=4)
         self.assertEqual(list(self.folder.iterdir()), [])
         self.refused("--out", "eval", "-m", MODEL, "--tokens", "1", "--out", self.folder / "no" / "o", status=1)
+
+
+def write_arrays(path, found):
+    """name -> (dtype, shape, values) as a safetensors file"""
+    header, data = {}, b""
+    for name, (dtype, shape, values) in found.items():
+        blob = struct.pack(f"<{len(values)}{ {'F32': 'f', 'I32': 'i', 'I64': 'q'}[dtype] }", *values)
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(blob)]}
+        data += blob
+    text = json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+class Overlay(Case):
+    """eval --overlay: rows in place of embeddings"""
+
+    def setUp(self):
+        super().setUp()
+        self.overlay = self.folder / "overlay.safetensors"
+        self.out = self.folder / "out.safetensors"
+        self.ids = CASES["text"]["ids"][:200]
+
+    def eval(self, *words, model=MODEL, ids=None):
+        self.tenon("eval", "-m", model, "--tokens", ",".join(map(str, ids or self.ids)), "--out", self.out, "--rows", "all",
+                   "--precision", "exact", *words)
+        return arrays(self.out)
+
+    def write_image(self, width, begin, n, span=None):
+        values = [math.sin(i * 0.7 + begin) for i in range(n * width)]
+        found = {"rows": ("F32", [n, width], values), "positions": ("I64", [n], list(range(begin, begin + n)))}
+        if span is not None:
+            found["spans"] = ("I32", [n], [span] * n)
+        write_arrays(self.overlay, found)
+
+    def test_the_models_own_rows_give_the_plain_run(self):
+        for model in (MODEL, RECURRENT_MODEL, str(DATA / "models" / "gemma4" / "gemma4-Q4_0.gguf")):
+            plain = self.eval("--taps", "hidden", model=model)
+            (_, n, width), hidden = plain["hidden"]
+            positions = [p for p in range(n) if p % 4]
+            rows = [x for p in positions for x in hidden[p * width:(p + 1) * width]]
+            write_arrays(self.overlay, {"rows": ("F32", [len(positions), width], rows),
+                                        "positions": ("I32", [len(positions)], positions)})
+            others = [0 if p % 4 else token for p, token in enumerate(self.ids)]
+            self.assertEqual(self.eval("--overlay", self.overlay, model=model, ids=others)["logits"], plain["logits"], model)
+            self.assertNotEqual(self.eval(model=model, ids=others)["logits"], plain["logits"], model)
+
+    def test_chunks_and_copies_and_steps_are_equal(self):
+        self.write_image(256, 20, 100, span=0)
+        words = ["--overlay", self.overlay]
+        reference = self.eval(*words)["logits"]
+        for more in (["--chunk", "64"], ["--chunk", "128"], ["-t", "1"], ["--copies", "3"]):
+            self.assertEqual(self.eval(*words, *more)["logits"], reference, more)
+        short = self.ids[:14]
+        self.write_image(256, 3, 6, span=0)
+        reference = self.eval(*words, ids=short)["logits"]
+        for more in (["--step", "6"], ["--step", "15"], ["--copies", "2"]):
+            self.assertEqual(self.eval(*words, *more, ids=short)["logits"], reference, more)
+        self.refused("a span of 6 rows does not fit into decode steps of 5", "eval", "-m", MODEL, "--tokens",
+                     ",".join(map(str, short)), "--out", self.folder / "o", *words, "--step", "5")
+
+    def test_spans_change_what_an_image_sees(self):
+        self.write_image(256, 20, 100)
+        causal = self.eval("--overlay", self.overlay)["logits"][1]
+        self.write_image(256, 20, 100, span=3)
+        both = self.eval("--overlay", self.overlay)["logits"][1]
+        self.assertEqual(causal[:20 * VOCABULARY], both[:20 * VOCABULARY])
+        self.assertNotEqual(causal[20 * VOCABULARY:21 * VOCABULARY], both[20 * VOCABULARY:21 * VOCABULARY])
+
+    def test_refusals_name_what_is_wrong_and_leave_no_file(self):
+        words = ["eval", "--tokens", "1,2,3,4,5", "--out", self.folder / "o", "--overlay", self.overlay]
+        self.refused("overlay.safetensors': No such file", *words, "-m", MODEL, status=3)
+        self.write_image(256, 3, 3)
+        self.refused("tensor positions: entry 2 is 5, expected a position of the 5 tokens", *words, "-m", MODEL, status=3)
+        self.write_image(255, 0, 3)
+        self.refused("tensor rows: 255 columns, but the model's embeddings have 256", *words, "-m", MODEL, status=3)
+        self.write_image(256, 0, 3, span=1)
+        self.refused("no attention of this model sees them both ways", *words, "-m", RECURRENT_MODEL)
+        self.refused("this gemma4 model takes no overlay rows", *words, "-m", DATA / "models" / "gemma4e" / "gemma4e-Q5_K_M.gguf")
+        self.refused("--overlay is for the main entry", *words, "-m", RECURRENT_MODEL, "--entry", "draft.0")
+        self.refused("is the overlay file", *[self.overlay if word == self.folder / "o" else word for word in words], "-m", MODEL)
+        self.assertEqual(list(self.folder.iterdir()), [self.overlay])
 
 
 class Perplexity(Case):

@@ -96,7 +96,6 @@ TEST(Arguments, RefusesContradictions) {
 
 TEST(Arguments, RefusesWhatThisBuildCannotServe) {
   EXPECT_TRUE(names(refusal(Verb::kEval, {"--ranks", "2"}), "--ranks 2"));
-  EXPECT_TRUE(names(refusal(Verb::kEval, {"--overlay", "f"}), "--overlay f"));
   EXPECT_TRUE(names(refusal(Verb::kRun, {"--device", "0"}), "--device 0"));
   EXPECT_TRUE(names(refusal(Verb::kRun, {"--tensor-parallel", "2"}), "--tensor-parallel 2"));
   EXPECT_TRUE(names(refusal(Verb::kRun, {}, {{"TENON_DEVICE", "0"}}), "TENON_DEVICE 0"));
