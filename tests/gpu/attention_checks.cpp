@@ -52,18 +52,23 @@ std::string text(const Shape& s) {
 }
 
 void check_spans(Checks& checks) {
-  for (const int32_t window : {0, 2}) {
-    Shape s = {2, 1, 32, 32, window, 0, "f32", "f32"};
-    OpCase c = make_case(s, {{70, 20}, {3, 18}}, TENON_PHASE_PREFILL);
-    tenon_attention_attr attr = attributes(s);
-    attr.span_mask = 1;
-    std::memcpy(c.attr.data(), &attr, sizeof attr);
-    for (size_t r = 2; r < 12; ++r) c.step.span[r] = 7;
-    for (size_t r = 25; r < 30; ++r) c.step.span[r] = 8;
-    if (window)
-      c.stores[0].table = make_case({2, 1, 32, 32, 0, 0, "f32", "f32"}, {{70, 20}, {3, 18}}, 1).stores[0].table;
-    checks.against_reference(c, "spans, window " + std::to_string(window));
-  }
+  for (const uint32_t phase : {TENON_PHASE_PREFILL, TENON_PHASE_DECODE})
+    for (const int32_t window : {0, 2}) {
+      Shape s = {2, 1, 32, 32, window, 0, "f32", "f32"};
+      const bool is_decode = phase == TENON_PHASE_DECODE;
+      const std::vector<SeqRows> rows =
+          is_decode ? std::vector<SeqRows>{{60, 15}, {3, 6}} : std::vector<SeqRows>{{70, 20}, {3, 18}};
+      OpCase c = make_case(s, rows, phase);
+      tenon_attention_attr attr = attributes(s);
+      attr.span_mask = 1;
+      std::memcpy(c.attr.data(), &attr, sizeof attr);
+      for (size_t r = 2; r < 12; ++r) c.step.span[r] = 7;
+      const size_t second = c.step.row0(1);
+      for (size_t r = second + 1; r < second + 6; ++r) c.step.span[r] = 8;
+      if (window) c.stores[0].table = make_case({2, 1, 32, 32, 0, 0, "f32", "f32"}, rows, 1).stores[0].table;
+      checks.against_reference(
+          c, std::string(is_decode ? "a step's" : "a prompt's") + " spans, window " + std::to_string(window));
+    }
 }
 
 }  // namespace
