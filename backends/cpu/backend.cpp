@@ -120,7 +120,7 @@ tenon_status team(void*, uint32_t dev, uint32_t workers, void (*body)(void*, con
     if (workers == 0 || workers > Team::kMaxWorkers)
       return sdk::fail(TENON_INVALID_ARGUMENT,
                        sdk::text("cpu: a team has 1 to %u workers, not %u", Team::kMaxWorkers, workers));
-    Team::instance().run(workers, body, arg);
+    Team::run_free(workers, body, arg);
     return tenon_status(TENON_OK);
   });
 }

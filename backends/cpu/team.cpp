@@ -72,9 +72,39 @@ void Gate::wait_while(uint32_t seen, unsigned spin_us, unsigned yield_us) {
   sleepers_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-Team& Team::instance() {
-  static Team& team = *std::unique_ptr<Team>(new Team).release();  // its detached threads outlive static destruction
-  return team;
+// Teams that run nothing, the last used one on top.
+struct Team::Idle {
+  std::mutex mutex;
+  std::vector<std::unique_ptr<Team>> teams;
+};
+
+Team::Idle& Team::idle() {
+  static Idle& all = *std::make_unique<Idle>().release();  // detached threads outlive static destruction
+  return all;
+}
+
+void Team::run_free(uint32_t workers, void (*body)(void*, const tenon_exec*), void* arg) {
+  std::unique_ptr<Team> team;
+  {
+    const std::lock_guard lock(idle().mutex);
+    if (!idle().teams.empty()) {
+      team = std::move(idle().teams.back());
+      idle().teams.pop_back();
+    }
+  }
+  if (!team) team.reset(new Team);
+  // Whatever happens, its threads look at it.
+  const auto give_back = [&] {
+    const std::lock_guard lock(idle().mutex);
+    idle().teams.push_back(std::move(team));
+  };
+  try {
+    team->run(workers, body, arg);
+  } catch (...) {
+    give_back();
+    throw;
+  }
+  give_back();
 }
 
 void Team::start_threads(uint32_t workers) {
@@ -122,7 +152,6 @@ void Team::call_body(uint32_t index) {
 }
 
 void Team::run(uint32_t workers, void (*body)(void*, const tenon_exec*), void* arg) {
-  const std::lock_guard lock(calls_);
   start_threads(workers);
   body_ = body, arg_ = arg, workers_ = workers;
   counter_.store(0, std::memory_order_relaxed);

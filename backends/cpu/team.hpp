@@ -26,21 +26,21 @@ class Gate {
   std::atomic<uint32_t> sleepers_ = 0;
 };
 
-// The team of one device. Threads are made at first use, kept, and left alone at the end of the process; so is this
-// object. run() from any thread; calls follow one another.
+// Threads are made at first use, kept, and left alone at the end of the process; so is the team.
 class Team {
  public:
-  // Makes the object; never freed, since its threads live as long as the process.
-  static Team& instance();
-
-  // Calls body(arg, exec) once on each of `workers` workers (the caller is worker 0); returns when all are done.
+  // Calls body(arg, exec) once on each of `workers` workers (the caller is worker 0) of a team that is free; returns when
+  // all are done. Any thread: calls at the same time get teams of their own, as ranks over one CPU do.
   // OUT_OF_MEMORY-like failures to start a thread throw std::system_error before any body runs.
-  void run(uint32_t workers, void (*body)(void* arg, const tenon_exec*), void* arg);
+  static void run_free(uint32_t workers, void (*body)(void* arg, const tenon_exec*), void* arg);
 
   static constexpr uint32_t kWorkerBits = 11, kMaxWorkers = 1024;
 
  private:
+  struct Idle;
+  static Idle& idle();
   Team() = default;
+  void run(uint32_t workers, void (*body)(void* arg, const tenon_exec*), void* arg);
   void start_threads(uint32_t workers);
   void serve(uint32_t index, uint32_t seen);
   void call_body(uint32_t index);
@@ -48,8 +48,7 @@ class Team {
   static void barrier_entry(void* team) noexcept;
   static int64_t claim_entry(void* counter, int64_t n) noexcept;
 
-  std::mutex calls_;
-  uint32_t n_threads_ = 0;  // guarded by calls_
+  uint32_t n_threads_ = 0;
   unsigned spin_us_ = 0, yield_us_ = 0;
 
   // The job; written before start_ is set. start_ holds a counter of jobs above kWorkerBits bits with the job's

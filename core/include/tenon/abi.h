@@ -575,7 +575,8 @@ typedef struct tenon_backend {
   tenon_status (*capture_end)(void* self, void* stream, void** graph) TENON_NOEXCEPT; /* destroy(GRAPH) */
   tenon_status (*replay)(void* self, void* graph, void* stream) TENON_NOEXCEPT;
   /* Runs body(arg, exec) once on each of `workers` resident workers, at the same time, and returns when all are done.
-   * exec carries worker, n_workers, team, barrier and claim. One call at a time a device. */
+   * exec carries worker, n_workers, team, barrier and claim. Ranks over one device call at the same time, and a body may wait
+   * for another call's: each call has workers of its own. */
   tenon_status (*team)(void* self, uint32_t dev, uint32_t workers, void (*body)(void* arg, const tenon_exec*),
                        void* arg) TENON_NOEXCEPT;
   void (*destroy)(void* self, uint32_t what, void* handle) TENON_NOEXCEPT;
@@ -765,7 +766,8 @@ typedef struct tenon_format {
 } tenon_format;
 
 /* ------------------------------------------------------------------------------------------------------------------
- * Collectives: enqueue only; ordered sums are built by the core from all_gather and one fold
+ * Collectives: enqueue only. The core moves values by grouped send and recv and adds them up itself, in order; the other calls
+ * may be null.
  * ---------------------------------------------------------------------------------------------------------------- */
 
 enum { TENON_COLLECTIVE_CAPTURABLE = 1u, TENON_COLLECTIVE_DEVICE_MEMORY = 2u, TENON_COLLECTIVE_REPEATABLE = 4u };

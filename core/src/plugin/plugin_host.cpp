@@ -219,6 +219,10 @@ size_t PluginHost::open_kernels(std::string_view backend) {
   return impl_->open_where([&](const PluginRecord& record) { return contains(record.kernel_backends, backend); });
 }
 
+size_t PluginHost::open_collective(std::string_view name) {
+  return impl_->open_where([&](const PluginRecord& record) { return contains(record.collectives, name); });
+}
+
 size_t PluginHost::open_dtype(std::string_view name) {
   return impl_->open_where([&](const PluginRecord& record) { return contains(record.dtypes, name); });
 }

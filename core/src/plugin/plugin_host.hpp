@@ -47,6 +47,7 @@ class PluginHost {
   size_t open_architectures(std::span<const std::string> ids);  // ids that a file's metadata names; empty = all
   size_t open_backend(std::string_view name);                   // "" = all
   size_t open_kernels(std::string_view backend);                // families for that backend
+  size_t open_collective(std::string_view name);
   size_t open_dtype(std::string_view name);                     // those that promise to register that dtype
 
   // Checks every manifest and hash and opens every usable library (`plugins verify`).

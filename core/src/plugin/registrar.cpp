@@ -50,7 +50,8 @@ std::string lacks(const tenon_kernel& r) {
   return "";
 }
 std::string lacks(const tenon_collective& r) {
-  return r.unique && r.join && r.all_gather && r.leave ? "" : "expected unique, join, all_gather and leave";
+  const bool has_all = r.unique && r.join && r.group && r.send && r.recv && r.poll && r.abort && r.leave;
+  return has_all ? "" : "expected unique, join, group, send, recv, poll, abort and leave";
 }
 std::string lacks(const tenon_dtype& r) {
   if (!r.decode) return "expected decode";

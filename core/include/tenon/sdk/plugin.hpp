@@ -27,6 +27,7 @@ class Registrar {
   }
   void format(const tenon_format* record) { check(table_->format(table_->self, record)); }
   void backend(const tenon_backend* record) { check(table_->backend(table_->self, record)); }
+  void collective(const tenon_collective* record) { check(table_->collective(table_->self, record)); }
   void architecture(const tenon_architecture* record) { check(table_->architecture(table_->self, record)); }
   void composite(std::string_view name, std::string_view text) {
     check(table_->composite(table_->self, to_str(name), to_str(text)));

@@ -1,0 +1,48 @@
+// communicator.hpp: one rank's end of a group of threads.
+#pragma once
+
+#include <tenon/sdk/collective.hpp>
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include "mailboxes.hpp"
+
+namespace tenon::threads {
+
+// Calls return when the bytes are where they belong: on memory without streams "enqueued" and "done" are the same.
+class Communicator final : public sdk::Communicator {
+ public:
+  Communicator(std::shared_ptr<Mailboxes> boxes, uint32_t rank, std::chrono::milliseconds limit)
+      : boxes_(std::move(boxes)), rank_(rank), limit_(limit) {}
+  uint32_t rank() const override { return rank_; }
+  uint32_t size() const override { return boxes_->size(); }
+  void group(bool begin) override;
+  void send(tenon_addr data, uint64_t bytes, uint32_t to, void* stream) override;
+  void recv(tenon_addr data, uint64_t bytes, uint32_t from, void* stream) override;
+  void poll() override;
+  void abort() noexcept override;
+
+ private:
+  struct Call {
+    bool is_send;
+    tenon_addr data;
+    uint64_t bytes;
+    uint32_t peer;
+    bool is_posted = false, is_done = false;
+    uint64_t ticket = 0;  // of a send: taken when the box has given out more messages than this
+  };
+  void check_peer(uint32_t peer) const;
+  void run();
+  bool advance();
+  void take(Call& call, Mailbox& box);
+
+  std::shared_ptr<Mailboxes> boxes_;
+  uint32_t rank_;
+  std::chrono::milliseconds limit_;
+  bool collects_ = false;
+  std::vector<Call> calls_;
+};
+
+}  // namespace tenon::threads

@@ -1,0 +1,105 @@
+// The collective "threads" by itself: order, groups of calls, ends.
+#include <gtest/gtest.h>
+#include <tenon/engine.hpp>
+#include <tenon/error.hpp>
+
+#include "plugin/plugin_host.hpp"
+
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+namespace tenon {
+namespace {
+
+class Threads : public testing::Test {
+ protected:
+  void SetUp() override {
+    static plugin::PluginHost& host = *std::make_unique<plugin::PluginHost>(plugin::PluginHostOptions{{TENON_TEST_PLUGINS}, false}).release();
+    host.open_collective("threads");
+    for (const tenon_collective* record : host.registry().collectives)
+      if (std::string_view(record->name.data, record->name.size) == "threads") collective_ = record;
+    ASSERT_NE(collective_, nullptr);
+  }
+
+  // Runs body(rank, comm) on n threads; answers their statuses.
+  std::vector<tenon_status> on_ranks(uint32_t n, const std::function<tenon_status(uint32_t, void*)>& body) {
+    uint8_t id[128];
+    EXPECT_EQ(collective_->unique(collective_->self, id), TENON_OK);
+    std::vector<tenon_status> out(n);
+    std::vector<std::thread> threads;
+    for (uint32_t rank = 0; rank < n; ++rank)
+      threads.emplace_back([&, rank] {
+        void* comm = nullptr;
+        out[rank] = collective_->join(collective_->self, id, n, rank, {"cpu", 3}, 0, &comm);
+        if (out[rank] != TENON_OK) return;
+        out[rank] = body(rank, comm);
+        collective_->leave(comm);
+      });
+    for (std::thread& thread : threads) thread.join();
+    return out;
+  }
+
+  const tenon_collective* collective_ = nullptr;
+};
+
+tenon_addr address(const void* data) { return reinterpret_cast<tenon_addr>(data); }
+
+TEST_F(Threads, EveryoneGetsEveryonesBytesInTheOrderOfTheCalls) {
+  constexpr uint32_t kRanks = 4, kMessages = 20;  // more than a mailbox holds
+  std::vector<std::vector<uint32_t>> got(kRanks, std::vector<uint32_t>(kRanks * kMessages));
+  const auto statuses = on_ranks(kRanks, [&](uint32_t rank, void* comm) {
+    std::vector<uint32_t> mine(kMessages);
+    std::iota(mine.begin(), mine.end(), rank * 1000);
+    for (int round = 0; round < 50; ++round) {
+      EXPECT_EQ(collective_->group(comm, 1), TENON_OK);
+      for (uint32_t peer = 0; peer < kRanks; ++peer)
+        for (uint32_t i = 0; peer != rank && i < kMessages; ++i) {
+          EXPECT_EQ(collective_->send(comm, address(&mine[i]), 4, peer, nullptr), TENON_OK);
+          EXPECT_EQ(collective_->recv(comm, address(&got[rank][peer * kMessages + i]), 4, peer, nullptr), TENON_OK);
+        }
+      if (const tenon_status status = collective_->group(comm, 0); status != TENON_OK) return status;
+      for (uint32_t peer = 0; peer < kRanks; ++peer)
+        for (uint32_t i = 0; peer != rank && i < kMessages; ++i)
+          EXPECT_EQ(got[rank][peer * kMessages + i], peer * 1000 + i + uint32_t(round));
+      for (uint32_t& value : mine) ++value;
+    }
+    return tenon_status(TENON_OK);
+  });
+  EXPECT_EQ(statuses, std::vector<tenon_status>(kRanks, TENON_OK));
+}
+
+TEST_F(Threads, DifferentSizesEndTheGroup) {
+  uint8_t bytes[16] = {};
+  const auto statuses = on_ranks(2, [&](uint32_t rank, void* comm) {
+    return rank ? collective_->recv(comm, address(bytes), 12, 0, nullptr) : collective_->send(comm, address(bytes + 12), 4, 1, nullptr);
+  });
+  EXPECT_EQ(statuses, std::vector<tenon_status>(2, TENON_CANCELLED));
+}
+
+TEST_F(Threads, AnAbortWakesThoseWhoWait) {
+  uint8_t bytes[4] = {};
+  const auto statuses = on_ranks(3, [&](uint32_t rank, void* comm) {
+    if (rank != 2) return collective_->recv(comm, address(bytes), 4, 2, nullptr);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    collective_->abort(comm);
+    return collective_->poll(comm);
+  });
+  EXPECT_EQ(statuses, std::vector<tenon_status>(3, TENON_CANCELLED));
+}
+
+TEST_F(Threads, RefusesRanksThatAreNotThere) {
+  uint8_t bytes[4] = {};
+  const auto statuses = on_ranks(1, [&](uint32_t, void* comm) { return collective_->send(comm, address(bytes), 4, 0, nullptr); });
+  EXPECT_EQ(statuses, std::vector<tenon_status>(1, TENON_INVALID_ARGUMENT));
+  uint8_t id[128] = {};
+  void* comm = nullptr;
+  EXPECT_EQ(collective_->join(collective_->self, id, 2, 2, {"cpu", 3}, 0, &comm), TENON_INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace tenon
