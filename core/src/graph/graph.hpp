@@ -3,6 +3,7 @@
 
 #include <tenon/abi.h>
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,13 @@
 namespace tenon::graph {
 
 constexpr uint32_t kNoLayer = UINT32_MAX;
+
+// Elements of an axis. A list of them ascends, and they lie apart from each other.
+struct Range {
+  int64_t begin = 0, end = 0;
+  auto operator<=>(const Range&) const = default;
+};
+using Ranges = std::vector<Range>;
 
 // A value: rows of a domain, `cols` wide. A view names columns of another value without a copy.
 struct Value {
@@ -44,6 +52,11 @@ struct Weight {
   uint32_t role = TENON_ROLE_REPLICATED, flags = 0, parts = 0, n_expert = 0;
   int64_t rows = 0, cols = 0;
   std::vector<tenon_segment> segments;
+  // A rank's share of what the files hold: these rows of the weight (of each expert), and of them these columns. Empty: all.
+  Ranges kept_rows, kept_cols;
+  int64_t file_rows = 0, file_cols = 0;  // before an axis was cut
+  int64_t all_rows() const { return kept_rows.empty() ? rows : file_rows; }
+  int64_t all_cols() const { return kept_cols.empty() ? cols : file_cols; }
   std::vector<float> constant;  // given by the architecture; empty = from the files
   bool is_constant = false;
   int32_t divisor = -1;  // a constant is divided, entry by entry, by this weight of the files

@@ -45,6 +45,17 @@ bool keeps_dtype(uint32_t transform) {
          is_assembled(transform);
 }
 
+// Of [all_rows][all_cols] values.
+void keep_share(const Share& share, std::vector<float>& values) {
+  const graph::Ranges all_rows = {{0, share.all_rows}}, all_cols = {{0, share.all_cols}};
+  std::vector<float> out;
+  for (const graph::Range& rows : share.rows.empty() ? all_rows : share.rows)
+    for (int64_t row = rows.begin; row < rows.end; ++row)
+      for (const graph::Range& cols : share.cols.empty() ? all_cols : share.cols)
+        out.insert(out.end(), values.begin() + row * share.all_cols + cols.begin, values.begin() + row * share.all_cols + cols.end);
+  values = std::move(out);
+}
+
 void divide(std::vector<float>& values, const std::vector<float>& divisor, const std::string& name) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (!(divisor[i] > 0) || !std::isfinite(divisor[i]))
@@ -68,6 +79,7 @@ WeightSet::WeightSet(std::span<const graph::Graph* const> graphs, std::span<cons
     entry.raw.struct_size = sizeof entry.raw;
     entry.raw.rows = weight.rows, entry.raw.cols = weight.cols, entry.raw.parts = weight.parts;
     entry.raw.n_expert = weight.n_expert;
+    entry.share = {weight.kept_rows, weight.kept_cols, weight.all_rows(), weight.all_cols()};
     if (weight.flags & TENON_DECL_ROUTER) entry.raw.flags |= TENON_WEIGHT_ROUTER;
     if (weight.flags & TENON_DECL_NORM) entry.raw.flags |= TENON_WEIGHT_NORM;
     if (weight.is_constant) {
@@ -98,7 +110,12 @@ void WeightSet::describe(const graph::Weight& weight, Entry& entry) {
   entry.raw.row_bytes = weight.cols / dtype->block_cols * dtype->block_bytes;
   const bool is_stack = entry.binding->transform == TENON_TRANSFORM_STACK_EXPERTS;
   entry.raw.expert_stride = is_stack || !weight.n_expert ? 0 : entry.raw.row_bytes * entry.tensor->rows();
-  if (is_assembled(entry.binding->transform)) {
+  if (!entry.share.is_all()) {
+    if (is_assembled(entry.binding->transform)) check_assembled(*entry.binding, *dtype, weight.name);
+    for (uint32_t role = 0; role < TENON_PLANE_MACRO; ++role)
+      if (role == TENON_PLANE_CODES || dtype->plane_bytes[role])
+        entry.bytes += uint64_t(entry.n_matrix()) * share_bytes(entry.share, *dtype, role, weight.rows);
+  } else if (is_assembled(entry.binding->transform)) {
     check_assembled(*entry.binding, *dtype, weight.name);
     for (const source::Tensor* tensor : entry.binding->tensors()) entry.bytes += tensor->bytes();
     if (entry.binding->cuts_rows()) entry.bytes = uint64_t(weight.rows * entry.raw.row_bytes);
@@ -116,7 +133,9 @@ void WeightSet::make_dense(const graph::Weight& weight, const graph::Binding& bi
   if (cut || weight.n_expert)
     throw Error(ErrorKind::kFile, fmt::format("tensor {}: cut or stacked weights are served as operands of linear, embed and "
                                               "expert_ffn only ({})", binding.tensor->name, weight.name));
+  const int64_t n = weight.all_rows() * weight.all_cols();
   tenon_weight raw = entry.raw;
+  raw.rows = weight.all_rows(), raw.cols = weight.all_cols();
   if (is_assembled(binding.transform)) {
     assemble(entry);
     for (size_t role = 0; role < 4; ++role)
@@ -125,19 +144,22 @@ void WeightSet::make_dense(const graph::Weight& weight, const graph::Binding& bi
     for (const source::Plane& plane : binding.tensor->planes)
       if (plane.role < 4) raw.plane[plane.role] = address_of(entry.source->data(plane));
     // The tensor may be a vector that is declared as the other kind of vector: decode it as the file has it.
-    raw.rows = weight.rows * weight.cols / binding.tensor->cols(), raw.cols = binding.tensor->cols();
+    raw.rows = n / binding.tensor->cols(), raw.cols = binding.tensor->cols();
   }
   const tenon_dtype* dtype = registry_.dtype(raw.dtype);
   raw.row_bytes = raw.cols / dtype->block_cols * dtype->block_bytes;
-  entry.dense.resize(size_t(weight.rows * weight.cols));
+  entry.dense.resize(size_t(n));
   plugin::check_status(dtype->decode(&raw, 0, raw.rows, entry.dense.data()), "tensor " + binding.tensor->name);
+  if (!entry.share.is_all()) keep_share(entry.share, entry.dense);
   apply_transform(binding, entry.dense);
   entry.assembled = {};
 }
 
 void WeightSet::assemble(Entry& entry) const {
   const bool joins = entry.binding->transform == TENON_TRANSFORM_JOIN_ROWS;
-  entry.assembled = joins ? joined_rows(*entry.source, *entry.binding) : transposed(*entry.source, *entry.binding, entry.raw);
+  tenon_weight all = entry.raw;
+  all.rows = entry.share.all_rows, all.cols = entry.share.all_cols;
+  entry.assembled = joins ? joined_rows(*entry.source, *entry.binding) : transposed(*entry.source, *entry.binding, all);
 }
 
 WeightSet::PlanePart WeightSet::part_of(const Entry& entry, int64_t matrix, uint32_t role) const {
@@ -165,10 +187,10 @@ WeightSet::PlanePart WeightSet::part_of(const Entry& entry, int64_t matrix, uint
   const uint64_t first = bytes * uint64_t(entry.binding->a);
   const int64_t tile = role == TENON_PLANE_CODES ? 1 : std::max<int64_t>(1, registry_.dtype(tensor.dtype)->tile_rows);
   const bool cuts_tile = entry.binding->a % tile || entry.binding->b % tile || tensor.rows() % tile;
-  if (cuts_tile || first % all || bytes * uint64_t(entry.raw.rows) % all)
+  if (cuts_tile || first % all || bytes * uint64_t(entry.share.all_rows) % all)
     throw Error(ErrorKind::kFile, fmt::format("tensor {}: rows {} to {} cut through a tile of {} rows that share scales", tensor.name,
                                               entry.binding->a, entry.binding->b - 1, tile));
-  return part(offset + first / all, bytes * uint64_t(entry.raw.rows) / all);
+  return part(offset + first / all, bytes * uint64_t(entry.share.all_rows) / all);
 }
 
 tenon_weight WeightSet::source_matrix(const Entry& entry, int64_t matrix) const {
@@ -218,10 +240,11 @@ void WeightSet::request(int32_t id, uint32_t layout, const PackRequest& how) {
   }
 }
 
-// Whether the weight cannot be read where it lies in the file: on another device, or an expert of several planes, which a
-// bank's one address must reach.
+// Whether the weight cannot be read where it lies in the file: on another device, a share, or an expert of several planes,
+// which a bank's one address must reach.
 bool WeightSet::is_copied(const Entry& entry) const {
   if (!entry.wants_raw || !entry.is_matrix || !entry.dense.empty()) return false;
+  if (!entry.share.is_all()) return true;
   const auto read = [&](const source::Plane& plane) { return plane.role < n_role(entry); };
   const auto n_plane = std::count_if(entry.tensor->planes.begin(), entry.tensor->planes.end(), read);
   return !device_.is_host_memory() || (entry.raw.n_expert && n_plane > 1);
@@ -229,19 +252,54 @@ bool WeightSet::is_copied(const Entry& entry) const {
 
 // Matrix after matrix, the planes of each behind one another.
 void WeightSet::copy_matrices(Entry& entry) {
+  const bool is_share = !entry.share.is_all();
+  const auto bytes_of_plane = [&](uint32_t role, const PlanePart& part) {
+    return is_share && role != TENON_PLANE_MACRO ? share_bytes(entry.share, dtype_of(entry), role, entry.raw.rows) : part.bytes;
+  };
   uint64_t step = 0;
   for (uint32_t role = 0; role < n_role(entry); ++role) {
     const PlanePart part = part_of(entry, 0, role);
     if (!part.data) continue;
     entry.copied_plane[role] = step;
-    step += (part.bytes + 63) & ~uint64_t(63);
+    step += (bytes_of_plane(role, part) + 63) & ~uint64_t(63);
   }
   entry.copied_step = step;
   entry.copied = Buffer(device_, step * uint64_t(entry.n_matrix()), "a weight");
+  std::vector<uint8_t> share;
   for (int64_t e = 0; e < entry.n_matrix(); ++e)
-    for (uint32_t role = 0; role < n_role(entry); ++role)
-      if (const PlanePart part = part_of(entry, e, role); part.data)
-        device_.upload(entry.copied.address() + uint64_t(e) * step + entry.copied_plane[role], part.data, part.bytes);
+    for (uint32_t role = 0; role < n_role(entry); ++role) {
+      const PlanePart part = part_of(entry, e, role);
+      if (!part.data) continue;
+      const uint8_t* from = part.data;
+      const uint64_t bytes = bytes_of_plane(role, part);
+      if (is_share && role != TENON_PLANE_MACRO) {
+        share.resize(bytes);
+        copy_share(entry.share, dtype_of(entry), role, part.data, 0, entry.raw.rows, share.data());
+        from = share.data();
+      }
+      device_.upload(entry.copied.address() + uint64_t(e) * step + entry.copied_plane[role], from, bytes);
+    }
+}
+
+const tenon_dtype& WeightSet::dtype_of(const Entry& entry) const { return *registry_.dtype(entry.raw.dtype); }
+
+tenon_weight WeightSet::gathered(const Slice& slice, Planes& planes) const {
+  const Entry& entry = *slice.entry;
+  const tenon_dtype& dtype = dtype_of(entry);
+  tenon_weight out = entry.raw;
+  out.n_expert = 0, out.expert_stride = 0;
+  for (uint32_t role = 0; role < n_role(entry); ++role) {
+    const PlanePart part = part_of(entry, slice.matrix, role);
+    if (!part.data) continue;
+    if (role == TENON_PLANE_MACRO) {
+      out.plane[role] = address_of(part.data);
+      continue;
+    }
+    planes[role].resize(share_bytes(entry.share, dtype, role, slice.rows));
+    copy_share(entry.share, dtype, role, part.data, slice.row0, slice.rows, planes[role].data());
+    out.plane[role] = address_of(planes[role].data()) - share_offset(entry.share, dtype, role, slice.row0);
+  }
+  return out;
 }
 
 // Memory for a packed weight, and the work of filling it. Answers the source's bytes.
@@ -265,16 +323,25 @@ uint64_t WeightSet::place_slices(Entry& entry, std::vector<Slice>& slices) {
 
 void WeightSet::pack_slice(const Slice& slice) {
   Entry& entry = *slice.entry;
-  const tenon_weight src = source_matrix(entry, slice.matrix);
+  Planes planes;
+  const bool is_share = entry.dense.empty() && !entry.share.is_all();
+  const tenon_weight src = is_share ? gathered(slice, planes) : source_matrix(entry, slice.matrix);
   tenon_pack pack = {};
   pack.struct_size = sizeof pack, pack.weight = entry.how.index, pack.layout = entry.layout;
   pack.row0 = slice.row0, pack.rows = slice.rows, pack.src = &src;
   pack.dst = entry.packed.address() + entry.packed_step * uint64_t(slice.matrix);
   plugin::check_status(entry.how.kernel->pack(entry.how.kernel, entry.how.node, &pack), "pack a weight");
-  if (!entry.tensor || !entry.dense.empty() || entry.wants_raw) return;
+  if (entry.tensor && entry.dense.empty() && !entry.wants_raw) drop_pages(slice);
+}
+
+// The pages of the file that a slice was packed from.
+void WeightSet::drop_pages(const Slice& slice) const {
+  const Entry& entry = *slice.entry;
   const PlanePart codes = part_of(entry, slice.matrix, TENON_PLANE_CODES);
-  if (codes.plane) entry.source->drop_pages(*codes.plane, codes.offset + uint64_t(slice.row0 * entry.raw.row_bytes),
-                     uint64_t(slice.rows * entry.raw.row_bytes));
+  if (!codes.plane) return;
+  const graph::Range rows = rows_around(entry.share, slice.row0, slice.rows);
+  const uint64_t row_bytes = uint64_t(entry.share.all_cols / dtype_of(entry).block_cols) * dtype_of(entry).block_bytes;
+  entry.source->drop_pages(*codes.plane, codes.offset + uint64_t(rows.begin) * row_bytes, uint64_t(rows.end - rows.begin) * row_bytes);
 }
 
 void WeightSet::pack(uint32_t n_workers, const ProgressCallback& progress, const CancelCallback& cancelled) {

@@ -6,6 +6,7 @@
 #include "device.hpp"
 #include "graph/graph.hpp"
 #include "graph/names.hpp"
+#include "share.hpp"
 
 #include <tenon/abi.h>
 #include <tenon/engine.hpp>
@@ -65,7 +66,8 @@ class WeightSet {
     const source::ModelSource* source = nullptr;
     const source::Tensor* tensor = nullptr;
     const graph::Binding* binding = nullptr;
-    tenon_weight raw = {};
+    tenon_weight raw = {};  // of the share
+    Share share;
     std::vector<float> dense;  // small f32 tables
     Planes assembled;          // of joined or turned matrices, from pack() on for as long as they are read
     bool is_matrix = false, wants_raw = false;
@@ -97,6 +99,10 @@ class WeightSet {
   void pack_slice(const Slice& slice);
   // Part of a tensor's plane that belongs to one matrix of a weight; data null where the tensor has none of that role.
   PlanePart part_of(const Entry& entry, int64_t matrix, uint32_t role) const;
+  const tenon_dtype& dtype_of(const Entry& entry) const;
+  // A share's rows of a matrix, gathered into `planes`, as kernels that pack see them.
+  tenon_weight gathered(const Slice& slice, Planes& planes) const;
+  void drop_pages(const Slice& slice) const;
   // One matrix in its file's layout, in host memory.
   tenon_weight source_matrix(const Entry& entry, int64_t matrix) const;
   tenon_addr matrix_address(const Entry& entry, uint32_t layout, int64_t matrix) const;
