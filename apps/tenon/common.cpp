@@ -27,6 +27,9 @@ ModelOptions model_options(const Arguments& arguments, int64_t needed) {
   options.path = text_or_usage_error(arguments, "model");
   options.backend = arguments.text("backend", "auto");
   options.threads = static_cast<uint32_t>(arguments.integer("threads", 0));
+  options.tensor_parallel = static_cast<uint32_t>(arguments.integer("tensor-parallel", arguments.integer("ranks", 1)));
+  options.sum_parts = static_cast<uint32_t>(arguments.integer("sum-parts", 0));
+  options.collective = arguments.text("collective", "threads");
   options.precision = precision_of(arguments);
   options.context = arguments.integer("ctx-size", needed > kDefaultContext ? needed : 0);
   options.clip_context = !arguments.has("ctx-size");
@@ -55,7 +58,8 @@ std::unique_ptr<Model> load_model(Engine& engine, const Arguments& arguments, Mo
   const ModelInfo& info = model->info();
   note((info.name.empty() ? options.path : info.name) + " (" + info.architecture + ", " + info.format + ") on " +
        info.backend + ": " + info.backend_description + ", " + std::to_string(info.threads) +
-       (info.threads == 1 ? " thread" : " threads"));
+       (info.threads == 1 ? " thread" : " threads") +
+       (info.n_ranks == 1 ? "" : " in " + std::to_string(info.n_ranks) + " ranks"));
   if (info.n_draft_absent && info.entries.size() == 1)
     note("the file announces " + std::to_string(info.n_draft_absent) + " draft blocks and leaves them to another file");
   if (verbose) {

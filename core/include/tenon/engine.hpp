@@ -36,7 +36,11 @@ struct ModelOptions {
   std::vector<std::string> entries;  // to be loaded beside main, such as draft.0
   std::string draft_path;            // the file that holds the drafts, where the model's own does not; "" = the model's
   std::string backend = "auto";
-  uint32_t threads = 0;  // 0 = the machine's cores
+  uint32_t threads = 0;  // of all ranks together; 0 = the machine's cores
+  // Ranks that share every layer: weights are cut by heads, channels and vocabulary. Sums over a cut axis have sum_parts
+  // parts, a multiple of the ranks (0: as many), folded in order; equal parts give equal bits, whatever the number of ranks.
+  uint32_t tensor_parallel = 1, sum_parts = 0;
+  std::string collective = "threads";  // what moves bytes between ranks
   Precision precision = Precision::kDefault;
   int64_t context = 0;  // 0 = the smaller of the model's and 8192
   bool clip_context = false;  // a context above what the model was trained for becomes that
@@ -61,7 +65,8 @@ struct ModelInfo {
   int64_t n_layers = 0, width = 0, vocab = 0, context = 0, trained_context = 0;
   uint64_t file_bytes = 0, weight_bytes = 0, packed_bytes = 0, arena_bytes = 0, store_bytes = 0;
   uint64_t decode_weight_bytes = 0;  // weight bytes that one decode step reads
-  uint32_t threads = 0;
+  uint32_t threads = 0;  // of all ranks, as the bytes are
+  uint32_t n_ranks = 1;
   uint32_t decode_barriers = 0, decode_launches = 0;  // a whole step
   bool captured = false;  // decode steps are replayed
   double decode_barriers_per_layer = 0, decode_launches_per_layer = 0;
@@ -259,6 +264,7 @@ class Engine {
   uint32_t n_opened_libraries() const;
 
  private:
+  std::unique_ptr<Model> load_ranks(const ModelOptions& options);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -7,6 +7,13 @@
 #include "plugin/plugin_host.hpp"
 #include "plugin/report.hpp"
 #include "quantize/quantize.hpp"
+#include "ranks.hpp"
+
+#include <tenon/error.hpp>
+
+#include <fmt/format.h>
+
+#include <iterator>
 
 namespace tenon {
 
@@ -20,10 +27,45 @@ Engine::~Engine() = default;
 
 std::unique_ptr<Model> Engine::load(const ModelOptions& options) {
   return engine::naming(options.path, [&] {
+    if (options.tensor_parallel > 1) return load_ranks(options);
     auto parts = std::make_unique<engine::Loaded>(impl_->plugins, options);
     parts->prepare();
     return std::unique_ptr<Model>(new Model(std::make_unique<Model::Impl>(std::move(parts))));
   });
+}
+
+std::unique_ptr<Model> Engine::load_ranks(const ModelOptions& options) {
+  const uint32_t n = options.tensor_parallel;
+  if (n > parallel::kMostRanks) throw Error(ErrorKind::kUsage, fmt::format("{} ranks: at most {} are served", n, parallel::kMostRanks));
+  engine::RankPlace place;
+  place.n_ranks = n, place.collective = &engine::find_collective(impl_->plugins, options);
+  plugin::check_status(place.collective->unique(place.collective->self, place.group.data()), "collective " + options.collective);
+  // One after the other, as plugins open meanwhile; what takes time comes then, on all ranks at once.
+  std::vector<std::unique_ptr<engine::Loaded>> parts;
+  for (; place.rank < n; ++place.rank) {
+    ModelOptions own = options;
+    if (place.rank) own.progress = nullptr;
+    parts.push_back(std::make_unique<engine::Loaded>(impl_->plugins, own, place));
+  }
+  std::vector<const parallel::Communicator*> communicators;
+  for (const auto& part : parts) communicators.push_back(part->communicator());
+  std::vector<std::unique_ptr<Model>> models(n);
+  auto ranks = std::unique_ptr<engine::Ranks>(new engine::Ranks{{}, {n, [first = communicators[0]] { first->abort(); },
+                                                                            [communicators](uint32_t rank) { return communicators[rank]->was_cancelled(); }}});
+  ranks->threads.run([&](uint32_t rank) {
+    parts[rank]->prepare();
+    models[rank].reset(new Model(std::make_unique<Model::Impl>(std::move(parts[rank]))));
+  });
+  ModelInfo& info = models[0]->impl_->info;
+  info.n_ranks = n;
+  for (uint32_t rank = 1; rank < n; ++rank) {
+    const ModelInfo& other = models[rank]->info();
+    info.weight_bytes += other.weight_bytes, info.packed_bytes += other.packed_bytes, info.decode_weight_bytes += other.decode_weight_bytes;
+    info.arena_bytes += other.arena_bytes, info.store_bytes += other.store_bytes, info.threads += other.threads;
+  }
+  ranks->others.assign(std::move_iterator(models.begin() + 1), std::move_iterator(models.end()));
+  models[0]->impl_->ranks = std::move(ranks);
+  return std::move(models[0]);
 }
 
 std::shared_ptr<const Tokenizer> Engine::load_tokenizer(const std::string& path) {

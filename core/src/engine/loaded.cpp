@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <numeric>
 #include <thread>
 
 namespace tenon::engine {
@@ -103,8 +104,8 @@ std::vector<std::string> Files::entries() const {
   return out;
 }
 
-Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options)
-    : plugins_(plugins), options_(options), files_(options.path, plugins) {
+Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options, const RankPlace& place)
+    : plugins_(plugins), options_(options), place_(place), files_(options.path, plugins) {
   if (options_.prefill_chunk % TENON_PAGE_TOKENS || !options_.prefill_chunk)
     throw Error(ErrorKind::kUsage, fmt::format("the prefill chunk {} is no multiple of {}", options_.prefill_chunk, TENON_PAGE_TOKENS));
   if (options_.max_sequences < 1 || options_.max_decode_rows < TENON_DECODE_MAX_TOKENS)
@@ -113,6 +114,7 @@ Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options)
   check_vocabulary(source().metadata(), vocab());
   pick_backend(plugins);
   pick_context();
+  cut_for_rank();
   std::vector<const graph::Graph*> graphs;
   for (const auto& entry : entries_) {
     graphs.push_back(&entry->graph);
@@ -120,6 +122,29 @@ Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options)
   }
   const graph::NameMap* names[] = {files_.names.get(), draft_files_ ? draft_files_->names.get() : nullptr};
   weights_ = std::make_unique<program::WeightSet>(graphs, names, plugins_.registry(), *device_);
+}
+
+void Loaded::cut_for_rank() {
+  const uint32_t parts = options_.sum_parts ? options_.sum_parts : place_.n_ranks;
+  if (parts == 1) return;
+  if (entries_.size() > 1) throw Error(ErrorKind::kUsage, "drafts are not served over several ranks or with sums in parts yet");
+  const parallel::CutOptions how = {place_.n_ranks, place_.rank, parts};
+  parallel::CutGraph cut = parallel::cut_graph(main().graph, how, [this](const graph::Weight& weight) { return alignment_of(weight); });
+  main().graph = std::move(cut.graph);
+  if (place_.n_ranks == 1) return;
+  if (!device_->is_host_memory() && !(place_.collective->flags & TENON_COLLECTIVE_DEVICE_MEMORY))
+    throw Error(ErrorKind::kUsage, fmt::format("collective {} moves memory of the host, but that of backend {} is its own", view(place_.collective->name),
+                                               view(device_->table().backend)));
+  communicator_ = std::make_unique<parallel::Communicator>(*place_.collective, place_.group.data(), place_.n_ranks, place_.rank, *device_);
+  exchange_ = std::make_unique<parallel::ExchangeKernel>(std::move(cut.exchanges), *communicator_, *device_);
+}
+
+parallel::Alignment Loaded::alignment_of(const graph::Weight& weight) const {
+  const graph::Binding* binding = weight.is_constant ? nullptr : files_.names->find(weight.name);
+  const tenon_dtype* dtype = binding ? plugins_.registry().dtype(binding->tensor->dtype) : nullptr;
+  if (!dtype) return {};
+  const int64_t cols = std::lcm<int64_t>(dtype->block_cols, std::max(1u, dtype->tile_cols));
+  return {std::max<int64_t>(1, dtype->tile_rows), cols, fmt::format("a block of {}", view(dtype->name))};
 }
 
 void Loaded::pick_context() {
@@ -160,7 +185,7 @@ void Loaded::pick_backend(plugin::PluginHost& plugins) {
   warn_about_names("--prefer", options_.prefer);
   warn_about_names("--forbid", options_.forbid);
   const uint32_t most = std::max(1u, devices[0]->max_workers);
-  n_workers_ = device_->is_spmd() ? (options_.threads ? options_.threads : most) : 1;
+  n_workers_ = device_->is_spmd() ? std::max(1u, (options_.threads ? options_.threads : most) / place_.n_ranks) : 1;
   constexpr uint32_t kMostWorkers = 1024;
   if (n_workers_ > kMostWorkers)
     throw Error(ErrorKind::kUsage, fmt::format("threads: expected 1 to {}, found {}", kMostWorkers, n_workers_));
@@ -191,6 +216,7 @@ program::Selection Loaded::select(const Entry& entry, uint32_t phase) {
   program::SelectOptions how;
   how.phase = phase, how.precision = options_.precision, how.prefer = options_.prefer, how.forbid = options_.forbid;
   how.composites = options_.composites;
+  how.exchange = exchange_ ? exchange_->table() : nullptr;
   return program::select_kernels(entry.graph, plugins_.registry(), *device_, *weights_, entry.store_types, how);
 }
 

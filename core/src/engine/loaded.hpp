@@ -5,6 +5,7 @@
 #include "entry.hpp"
 #include "graph/graph.hpp"
 #include "graph/names.hpp"
+#include "parallel/exchange_kernel.hpp"
 #include "plugin/plugin_host.hpp"
 #include "program/device.hpp"
 #include "program/program.hpp"
@@ -17,6 +18,7 @@
 #include <tenon/engine.hpp>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,11 +55,18 @@ struct Files {
   std::unique_ptr<graph::NameMap> names;
 };
 
-// Everything of a model but its sequences. Members are built in this order and torn down in reverse. One thread.
+// Where among the ranks of a model its parts are to be.
+struct RankPlace {
+  uint32_t n_ranks = 1, rank = 0;
+  const tenon_collective* collective = nullptr;  // where there are several
+  std::array<uint8_t, 128> group = {};
+};
+
+// Everything of a model, or of one of its ranks, but its sequences. Members are built in this order and torn down in reverse. One thread.
 class Loaded {
  public:
   // Opens, checks, builds and chooses kernels; reads no weight but small tables.
-  Loaded(plugin::PluginHost& plugins, const ModelOptions& options);
+  Loaded(plugin::PluginHost& plugins, const ModelOptions& options, const RankPlace& place = {});
   // Packs weights, allocates stores and step record, compiles both phases.
   void prepare();
   // The same without packing: Programs can be looked at, not run.
@@ -88,6 +97,8 @@ class Loaded {
   int64_t context() const { return context_; }
   int64_t vocab() const { return main().vocab(); }
   uint32_t n_workers() const { return n_workers_; }
+  const RankPlace& place() const { return place_; }
+  const parallel::Communicator* communicator() const { return communicator_.get(); }
   // Of one step. No chunk is longer than the context, whatever was asked for.
   uint32_t max_prefill_rows() const {
     const int64_t context = (context_ + TENON_PAGE_TOKENS - 1) / TENON_PAGE_TOKENS * TENON_PAGE_TOKENS;
@@ -99,6 +110,8 @@ class Loaded {
 
  private:
   void build_entries();
+  void cut_for_rank();
+  parallel::Alignment alignment_of(const graph::Weight& weight) const;
   void check_draft_file() const;
   std::vector<int32_t> draft_ids(const graph::Graph& graph, const Files& files) const;
   void warn_about_unused(std::vector<std::string> used);
@@ -111,12 +124,15 @@ class Loaded {
 
   plugin::PluginHost& plugins_;
   ModelOptions options_;
+  RankPlace place_;
   Files files_;
   std::unique_ptr<Files> draft_files_;  // where drafts have files of their own
   std::vector<std::string> known_entries_, unused_;
   std::unique_ptr<program::Device> device_;
   uint32_t n_workers_ = 1;
   int64_t context_ = 0;
+  std::unique_ptr<parallel::Communicator> communicator_;
+  std::unique_ptr<parallel::ExchangeKernel> exchange_;
   std::unique_ptr<program::WeightSet> weights_;
   std::vector<std::unique_ptr<Entry>> entries_;  // main, then the drafts asked for
 };

@@ -425,7 +425,10 @@ EntryInfo Model::entry(std::string_view name) const {
 
 Sequence Model::sequence() {
   engine::Entry& main = impl_->loaded->main();
-  return Sequence(std::make_unique<Sequence::Impl>(Sequence::Impl{impl_.get(), &main, nullptr, main.stores->create(), {}}));
+  auto out = std::make_unique<Sequence::Impl>(Sequence::Impl{impl_.get(), &main, nullptr, main.stores->create(), {}});
+  if (impl_->ranks)
+    for (const auto& other : impl_->ranks->others) out->twins.push_back(other->sequence());
+  return Sequence(std::move(out));
 }
 
 Sequence Model::draft_sequence(const Sequence& target, std::string_view entry) {
@@ -436,7 +439,9 @@ Sequence Model::draft_sequence(const Sequence& target, std::string_view entry) {
   return Sequence(std::make_unique<Sequence::Impl>(Sequence::Impl{impl_.get(), &draft, target.impl_.get(), draft.stores->create(), {}}));
 }
 
-Output Model::forward(std::span<const Feed> feeds, const ForwardOptions& options) { return impl_->forward(feeds, options); }
+Output Model::forward(std::span<const Feed> feeds, const ForwardOptions& options) {
+  return impl_->ranks ? impl_->forward_on_ranks(feeds, options) : impl_->forward(feeds, options);
+}
 
 Output Model::forward(Sequence& sequence, std::span<const int32_t> tokens, bool all_rows) {
   std::vector<int32_t> rows;
@@ -447,7 +452,7 @@ Output Model::forward(Sequence& sequence, std::span<const int32_t> tokens, bool 
     rows = {int32_t(tokens.size()) - 1};
   }
   const Feed feed = {&sequence, tokens, rows};
-  return impl_->forward({&feed, 1}, {});
+  return forward({&feed, 1}, {});
 }
 
 Sequence::Sequence(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -464,50 +469,68 @@ Sequence::~Sequence() {
   impl_->entry->stores->drop(impl_->state);
 }
 
+// Where a model has several ranks, the sequences of the others follow that of rank 0. What rank 0 refuses reaches none of them.
 int64_t Sequence::length() const { return impl_->state.length; }
-void Sequence::begin() { impl_->entry->stores->begin(impl_->state); }
+
+void Sequence::begin() {
+  impl_->entry->stores->begin(impl_->state);
+  for (Sequence& twin : impl_->twins) twin.begin();
+}
 
 void Sequence::commit(int64_t keep) {
   impl_->entry->stores->commit(impl_->state, keep);
   impl_->model->was_committed(*impl_);
+  for (Sequence& twin : impl_->twins) twin.commit(keep);
 }
 
 void Sequence::rollback() {
   impl_->entry->stores->rollback(impl_->state);
   impl_->model->was_cut(*impl_);
+  for (Sequence& twin : impl_->twins) twin.rollback();
 }
 
 int64_t Sequence::truncate(int64_t n) {
-  if (n > 0) impl_->model->settle(*impl_);
+  if (n > 0) impl_->model->settle_on_ranks(*impl_);
   const int64_t kept = impl_->entry->stores->truncate(impl_->state, n);
   impl_->model->was_cut(*impl_);
+  for (Sequence& twin : impl_->twins) twin.truncate(n);
   return kept;
 }
 
 Resumed Sequence::resume(std::span<const int32_t> prompt, const ResumeOptions& options) {
-  return impl_->model->resume(*impl_, prompt, options);
+  if (!impl_->twins.empty() && !impl_->state.is_open) impl_->model->settle_on_ranks(*impl_);
+  const Resumed out = impl_->model->resume(*impl_, prompt, options);
+  for (Sequence& twin : impl_->twins) twin.resume(prompt, options);
+  return out;
 }
 
 Sequence Sequence::fork() {
-  impl_->model->settle(*impl_);
+  impl_->model->settle_on_ranks(*impl_);
   auto impl = std::make_unique<Impl>(Impl{impl_->model, impl_->entry, impl_->target, {}, {}});
   impl->text.is_known = impl_->text.is_known, impl->text.tokens = impl_->text.tokens;
   impl->state = impl_->entry->stores->fork(impl_->state);
   if (impl_->text.node) impl_->model->index.enter(impl->text, impl_->text.node);
+  for (Sequence& twin : impl_->twins) impl->twins.push_back(twin.fork());
   return Sequence(std::move(impl));
 }
 
 std::vector<uint8_t> Sequence::save() const {
-  impl_->model->settle(*impl_);
-  return impl_->entry->stores->save(impl_->state);
+  impl_->model->settle_on_ranks(*impl_);
+  std::vector<uint8_t> own = impl_->entry->stores->save(impl_->state);
+  if (impl_->twins.empty()) return own;
+  std::vector<std::vector<uint8_t>> all = {std::move(own)};
+  for (const Sequence& twin : impl_->twins) all.push_back(twin.save());
+  return engine::join_saved(all);
 }
 
 void Sequence::restore(std::span<const uint8_t> bytes) {
   if (impl_->state.is_open) throw Error(ErrorKind::kUsage, "a transaction is open");
-  impl_->entry->stores->restore(impl_->state, bytes);
+  const auto of_rank = impl_->twins.empty() ? std::vector{bytes} : engine::split_saved(bytes, impl_->twins.size() + 1);
+  impl_->entry->stores->restore(impl_->state, of_rank[0]);
   impl_->state.fault.clear();
   impl_->model->index.leave(impl_->text);
   impl_->text = {};  // which tokens these are, the bytes do not say
+  for (size_t i = 0; i < impl_->twins.size(); ++i) impl_->twins[i].restore(of_rank[i + 1]);
 }
 
 }  // namespace tenon

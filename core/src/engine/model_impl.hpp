@@ -3,6 +3,7 @@
 
 #include "loaded.hpp"
 #include "prefix_index.hpp"
+#include "ranks.hpp"
 
 #include <tenon/engine.hpp>
 
@@ -40,6 +41,7 @@ struct Sequence::Impl {
   const Impl* target;  // of a draft
   store::SequenceState state;
   engine::LiveText text;
+  std::vector<Sequence> twins = {};  // of rank 0: those of the other ranks
 };
 
 // One thread at a time, as Model says.
@@ -55,8 +57,11 @@ struct Model::Impl {
   };
 
   Output forward(std::span<const Feed> feeds, const ForwardOptions& options);
+  // The same on every rank of the model; answers what rank 0 has computed.
+  Output forward_on_ranks(std::span<const Feed> feeds, const ForwardOptions& options);
   // Replays accepted rows that wait, so that stores hold what the lengths say.
   void settle(Sequence::Impl& sequence);
+  void settle_on_ranks(Sequence::Impl& sequence);
   Resumed resume(Sequence::Impl& sequence, std::span<const int32_t> prompt, const ResumeOptions& options);
   // The sequence was cut, or its transaction ended.
   void was_cut(Sequence::Impl& sequence);
@@ -68,6 +73,7 @@ struct Model::Impl {
   ModelInfo info;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<float> logits;
+  std::unique_ptr<engine::Ranks> ranks;  // of rank 0, where there are others
 
  private:
   void check(std::span<const Feed> feeds, const ForwardOptions& options) const;

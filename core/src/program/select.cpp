@@ -56,7 +56,8 @@ class Selector {
  public:
   Selector(const graph::Graph& graph, const plugin::Registry& registry, const Device& device, WeightSet& weights,
            const std::vector<tenon_store_type>& stores, const SelectOptions& options)
-      : registry_(registry), device_(device), weights_(weights), stores_(stores), options_(options) {
+      : registry_(registry), kernels_(registry.kernels), device_(device), weights_(weights), stores_(stores), options_(options) {
+    if (options.exchange) kernels_.push_back(options.exchange);
     out_.graph = graph;
   }
 
@@ -130,7 +131,7 @@ class Selector {
 
   std::optional<Candidate> best(const tenon_node& node, std::string_view pattern, std::vector<Refusal>* refusals) const {
     std::vector<Candidate> able;
-    for (const tenon_kernel* kernel : registry_.kernels) {
+    for (const tenon_kernel* kernel : kernels_) {
       if (view(kernel->backend) != view(device_.table().backend) || view(kernel->pattern) != pattern) continue;
       const std::string_view name = view(kernel->name);
       std::string reason;
@@ -359,6 +360,7 @@ class Selector {
   }
 
   const plugin::Registry& registry_;
+  std::vector<const tenon_kernel*> kernels_;
   const Device& device_;
   WeightSet& weights_;
   const std::vector<tenon_store_type>& stores_;

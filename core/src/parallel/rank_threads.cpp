@@ -1,0 +1,129 @@
+#include "rank_threads.hpp"
+
+#include <tenon/error.hpp>
+
+#include <fmt/format.h>
+
+#include <chrono>
+
+namespace tenon::parallel {
+namespace {
+
+// What every rank refuses alike is refused within this; a rank that is alone with it leaves the others waiting.
+constexpr std::chrono::seconds kAlike(10);
+
+bool is_alike(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    return e.kind() == ErrorKind::kUsage || e.kind() == ErrorKind::kCapacity || e.kind() == ErrorKind::kInterrupted || e.kind() == ErrorKind::kFile;
+  } catch (...) {
+    return false;
+  }
+}
+
+// The same failure with the rank's name.
+std::exception_ptr of_rank(uint32_t rank, const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const Error& e) {
+    if (is_alike(error)) return error;
+    return std::make_exception_ptr(Error(e.kind(), fmt::format("rank {}: {}", rank, e.what())));
+  } catch (const std::exception& e) {
+    return std::make_exception_ptr(Error(ErrorKind::kRuntime, fmt::format("rank {}: {}", rank, e.what())));
+  }
+}
+
+std::string text_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const std::exception& e) {
+    return e.what();
+  }
+}
+
+}  // namespace
+
+RankThreads::RankThreads(uint32_t n_ranks, std::function<void()> abort, std::function<bool(uint32_t)> was_cancelled)
+    : abort_(std::move(abort)), was_cancelled_(std::move(was_cancelled)), asked_(n_ranks) {
+  for (uint32_t rank = 1; rank < n_ranks; ++rank) threads_.emplace_back([this, rank] { serve(rank); });
+}
+
+RankThreads::~RankThreads() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  condition_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void RankThreads::serve(uint32_t rank) {
+  uint64_t seen = 0;
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      condition_.wait(lock, [&] { return ends_ || turn_ != seen; });
+      if (ends_) return;
+      seen = turn_;
+    }
+    call(rank);
+    {
+      const std::lock_guard lock(mutex_);
+      --running_;
+    }
+    condition_.notify_all();
+  }
+}
+
+void RankThreads::call(uint32_t rank) {
+  try {
+    (*body_)(rank);
+  } catch (...) {
+    fail(rank, std::current_exception());
+  }
+}
+
+void RankThreads::fail(uint32_t rank, std::exception_ptr error) {
+  const bool alike = is_alike(error), aftermath = !alike && was_cancelled_(rank);
+  {
+    const std::lock_guard lock(mutex_);
+    if (!failure_ || (is_aftermath_ && !aftermath)) {
+      failure_ = of_rank(rank, error), is_aftermath_ = aftermath;
+      if (!alike) broken_ = text_of(failure_);
+    }
+  }
+  if (!alike) abort_();
+}
+
+void RankThreads::run(const std::function<void(uint32_t)>& body) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!broken_.empty()) throw Error(ErrorKind::kRuntime, "the ranks have ended: " + broken_);
+    body_ = &body, failure_ = nullptr, is_aftermath_ = false, running_ = uint32_t(threads_.size());
+    answers_.clear(), asked_.assign(asked_.size(), 0);
+    ++turn_;
+  }
+  condition_.notify_all();
+  call(0);
+  std::unique_lock lock(mutex_);
+  const auto done = [&] { return running_ == 0; };
+  condition_.wait(lock, [&] { return done() || failure_; });
+  if (!condition_.wait_for(lock, kAlike, done)) {
+    broken_ = text_of(failure_);
+    lock.unlock();
+    abort_();
+    lock.lock();
+    condition_.wait(lock, done);
+  }
+  if (failure_) std::rethrow_exception(failure_);
+}
+
+bool RankThreads::agreed(uint32_t rank, const std::function<bool()>& ask) {
+  const std::lock_guard lock(mutex_);
+  const size_t number = asked_[rank]++;
+  if (number == answers_.size()) answers_.push_back(ask());
+  return answers_[number];
+}
+
+}  // namespace tenon::parallel

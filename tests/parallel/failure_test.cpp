@@ -1,0 +1,84 @@
+// Ranks that are late, and ranks that fail.
+#include <gtest/gtest.h>
+#include <tenon/error.hpp>
+
+#include <chrono>
+#include <cstring>
+
+#include "models.hpp"
+#include "plugin/host_table.hpp"
+
+namespace tenon {
+namespace {
+
+using namespace parallel_test;
+
+class Failure : public testing::Test {
+ protected:
+  void SetUp() override { configure(0, -1, 0); }
+  static void configure(int64_t rank, int64_t fail_at, int64_t delay_us) {
+    plugin::set_config("faulty.rank", rank);
+    plugin::set_config("faulty.fail_at", fail_at);
+    plugin::set_config("faulty.delay_us", delay_us);
+  }
+  static std::unique_ptr<Model> load(uint32_t n_ranks, const char* collective) {
+    ModelOptions options = options_for(cuttable("qwen3"));
+    options.tensor_parallel = n_ranks, options.sum_parts = 4, options.collective = collective;
+    return engine().load(options);
+  }
+  static std::string refusal(Model& model, Sequence& sequence, size_t n) {
+    try {
+      model.forward(sequence, tokens(1, n, model));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kRuntime) << error.what();
+      return error.what();
+    }
+    return "";
+  }
+};
+
+TEST_F(Failure, LateRanksGiveTheSameBits) {
+  const std::vector<float> expected = trace(*load(1, "threads"));
+  configure(0, -1, 40);
+  const std::vector<float> found = trace(*load(4, "faulty"));
+  ASSERT_EQ(found.size(), expected.size());
+  EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0);
+}
+
+// Whichever call of whichever rank fails: the step fails with the rank's name, nothing hangs, and so does every later step.
+TEST_F(Failure, AFailureAtAnyCallEndsTheGroup) {
+  int n_failed = 0;
+  for (int64_t rank = 0; rank < 2; ++rank)
+    for (int64_t call = 0;; ++call) {
+      configure(rank, call, 0);
+      const auto model = load(2, "faulty");
+      Sequence sequence = model->sequence();
+      const std::string said = refusal(*model, sequence, 3);
+      if (said.empty()) break;  // the step has fewer calls
+      ++n_failed;
+      EXPECT_NE(said.find("rank " + std::to_string(rank) + ":"), std::string::npos) << said;
+      EXPECT_NE(said.find("an injected failure"), std::string::npos) << said;
+      EXPECT_NE(refusal(*model, sequence, 1).find("the ranks have ended"), std::string::npos);
+    }
+  EXPECT_GT(n_failed, 40);
+}
+
+// What every rank refuses alike leaves the group as it was.
+TEST_F(Failure, WrongUseDoesNotEndTheGroup) {
+  const auto model = load(2, "threads");
+  Sequence sequence = model->sequence();
+  model->forward(sequence, tokens(1, 20, *model));
+  EXPECT_THROW(model->forward(sequence, std::vector<int32_t>{-1}), Error);
+  EXPECT_THROW(model->forward(sequence, tokens(1, 300, *model)), Error);
+  ForwardOptions stopped;
+  stopped.cancelled = [] { return true; };
+  const auto ids = tokens(2, 3, *model);
+  const Feed feed = {&sequence, ids, {}};
+  EXPECT_THROW(model->forward({&feed, 1}, stopped), Error);
+  const Output out = model->forward(sequence, ids);
+  EXPECT_EQ(out.rows, 1);
+  EXPECT_EQ(sequence.length(), 23);
+}
+
+}  // namespace
+}  // namespace tenon

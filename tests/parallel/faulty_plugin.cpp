@@ -1,0 +1,79 @@
+// A collective for tests: the threads' own, with delays of random length and a failure at a call that the test names. The
+// configuration values faulty.rank, faulty.fail_at (calls of that rank before the failure, -1 = none) and faulty.delay_us
+// are read when a rank joins.
+#include <tenon/sdk/collective.hpp>
+#include <tenon/sdk/plugin.hpp>
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "communicator.hpp"
+
+namespace {
+
+using namespace tenon;
+
+int64_t configured(const char* key, int64_t otherwise) {
+  tenon_value value = {};
+  const tenon_status status = sdk::host().config(sdk::host().self, sdk::to_str(key), &value);
+  return status == TENON_OK && value.type == TENON_VALUE_I64 ? value.integer : otherwise;
+}
+
+class Faulty final : public sdk::Communicator {
+ public:
+  Faulty(std::shared_ptr<threads::Mailboxes> boxes, uint32_t rank)
+      : inner_(std::move(boxes), rank, std::chrono::seconds(20)), delay_us_(configured("faulty.delay_us", 0)), random_(rank + 1) {
+    if (configured("faulty.rank", 0) == int64_t(rank)) fail_at_ = configured("faulty.fail_at", -1);
+  }
+  uint32_t rank() const override { return inner_.rank(); }
+  uint32_t size() const override { return inner_.size(); }
+  void group(bool begin) override {
+    step();
+    inner_.group(begin);
+  }
+  void send(tenon_addr data, uint64_t bytes, uint32_t to, void* stream) override {
+    step();
+    inner_.send(data, bytes, to, stream);
+  }
+  void recv(tenon_addr data, uint64_t bytes, uint32_t from, void* stream) override {
+    step();
+    inner_.recv(data, bytes, from, stream);
+  }
+  void poll() override { inner_.poll(); }
+  void abort() noexcept override { inner_.abort(); }
+
+ private:
+  void step() {
+    if (delay_us_) std::this_thread::sleep_for(std::chrono::microseconds(random_() % uint64_t(delay_us_)));
+    if (fail_at_ >= 0 && calls_++ == fail_at_) throw sdk::Error(TENON_DEVICE_LOST, "an injected failure");
+  }
+  threads::Communicator inner_;
+  int64_t delay_us_, fail_at_ = -1, calls_ = 0;
+  std::mt19937_64 random_;
+};
+
+sdk::GroupId unique() {
+  static uint64_t next = 0;
+  sdk::GroupId id = {};
+  std::memcpy(id.data(), &++next, sizeof next);
+  return id;
+}
+
+std::unique_ptr<sdk::Communicator> join(const sdk::GroupId& id, uint32_t n, uint32_t rank, std::string_view, uint32_t) {
+  static std::mutex mutex;
+  static std::map<sdk::GroupId, std::shared_ptr<threads::Mailboxes>> groups;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<threads::Mailboxes>& boxes = groups[id];
+  if (!boxes) boxes = std::make_shared<threads::Mailboxes>(n);
+  return std::make_unique<Faulty>(boxes, rank);
+}
+
+}  // namespace
+
+TENON_PLUGIN("faulty", "0.1.0") {
+  static const sdk::CollectiveRecord record("faulty", TENON_COLLECTIVE_REPEATABLE, unique, join);
+  registrar.collective(record.table());
+}

@@ -1,0 +1,120 @@
+// Models over several ranks against one device with the same parts: the same bits, in both phases and through transactions.
+#include <gtest/gtest.h>
+#include <tenon/error.hpp>
+
+#include <cmath>
+#include <cstring>
+
+#include "models.hpp"
+
+namespace tenon {
+namespace {
+
+using namespace parallel_test;
+
+struct Case {
+  const char* architecture;
+  const char* backend;
+  Precision precision;
+  uint32_t parts;  // of sums; ranks are its divisors
+};
+
+std::string name_of(const testing::TestParamInfo<Case>& info) {
+  return std::string(info.param.architecture) + "_" + info.param.backend + (info.param.precision == Precision::kExact ? "_exact_" : "_default_") +
+         std::to_string(info.param.parts);
+}
+std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.architecture << " on " << c.backend << ", " << c.parts << " parts"; }
+
+size_t n_different(const std::vector<float>& found, const std::vector<float>& expected) {
+  size_t n = found.size() == expected.size() ? 0 : found.size() + expected.size();
+  for (size_t i = 0; !n && i < found.size(); ++i) n += std::memcmp(&found[i], &expected[i], sizeof(float)) != 0;
+  return n;
+}
+
+class Ranks : public testing::TestWithParam<Case> {
+ protected:
+  std::unique_ptr<Model> load(uint32_t n_ranks, uint32_t parts, bool poison = false) const {
+    ModelOptions options = options_for(cuttable(GetParam().architecture));
+    options.backend = GetParam().backend, options.precision = GetParam().precision;
+    options.tensor_parallel = n_ranks, options.sum_parts = parts, options.poison = poison;
+    return engine().load(options);
+  }
+};
+
+TEST_P(Ranks, GiveTheBitsOfOneDeviceWithAsManyParts) {
+  const uint32_t parts = GetParam().parts;
+  const std::vector<float> expected = trace(*load(1, parts));
+  for (uint32_t n = 2; n <= parts; ++n) {
+    if (parts % n) continue;
+    const auto model = load(n, parts);
+    EXPECT_EQ(model->info().n_ranks, n);
+    EXPECT_EQ(n_different(trace(*model), expected), 0u) << "with " << n << " ranks";
+    EXPECT_EQ(n_different(trace(*model), expected), 0u) << "with " << n << " ranks, again";
+  }
+  EXPECT_EQ(n_different(trace(*load(parts, parts, /*poison=*/true)), expected), 0u) << "with what must not be read poisoned";
+}
+
+// A sum in parts is the same sum but for the order of its additions. At default precision the rounding of values to come
+// could tip over.
+class SumsInParts : public Ranks {};
+TEST_P(SumsInParts, AreCloseToSumsInOnePart) {
+  const std::vector<float> whole = trace(*load(1, 1)), parts = trace(*load(1, GetParam().parts));
+  ASSERT_EQ(whole.size(), parts.size());
+  double error = 0, size = 0;
+  for (size_t i = 0; i < whole.size(); ++i) error += std::pow(double(parts[i]) - whole[i], 2), size += std::pow(double(whole[i]), 2);
+  EXPECT_LT(std::sqrt(error / size), 1e-4);
+  EXPECT_GT(error, 0) << "no sum was cut";
+}
+
+std::vector<Case> cases(bool only_exact) {
+  std::vector<Case> out;
+  for (const char* architecture : {"gemma3", "gemma4", "gemma4e", "llama", "qwen3", "qwen35", "qwen35moe", "step35"}) {
+    if (!only_exact) out.push_back({architecture, "cpu", Precision::kDefault, 2});
+    out.push_back({architecture, "cpu", Precision::kExact, 2});
+  }
+  if (only_exact) return out;
+  for (const char* architecture : {"gemma3", "qwen35moe"}) out.push_back({architecture, "reference", Precision::kExact, 2});
+  for (const char* architecture : {"llama", "qwen3"}) out.push_back({architecture, "cpu", Precision::kDefault, 4});
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Tensor, Ranks, testing::ValuesIn(cases(false)), name_of);
+INSTANTIATE_TEST_SUITE_P(Tensor, SumsInParts, testing::ValuesIn(cases(true)), name_of);
+
+// What cannot be cut is refused with the weight, the numbers and the rule.
+struct Refused {
+  const char *name, *architecture;
+  bool as_it_is;  // in the file's own types
+  uint32_t ranks, parts;
+  std::vector<std::string> words;
+};
+class Refusals : public testing::TestWithParam<Refused> {};
+
+TEST_P(Refusals, NameTheRule) {
+  const Refused& refused = GetParam();
+  ModelOptions options = options_for(refused.as_it_is ? model_path(refused.architecture) : cuttable(refused.architecture));
+  options.tensor_parallel = refused.ranks, options.sum_parts = refused.parts;
+  if (refused.ranks == 2 && refused.parts == 7) options.collective = "nobody";
+  if (refused.ranks == 2 && refused.parts == 8) options.backend = "far", options.sum_parts = 0;
+  try {
+    engine().load(options);
+    ADD_FAILURE() << "loaded";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage) << error.what();
+    for (const std::string& word : refused.words) EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << word << " in " << error.what();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Tensor, Refusals,
+    testing::Values(Refused{"Heads", "gemma3", false, 4, 0, {"blk.0.attn_q.weight", "2 units of 128", "4"}},
+                    Refused{"Blocks", "qwen35", true, 2, 0, {"blk.0.ssm_out.weight, columns", "the border at 128 is no multiple of 256, a block of q4_k"}},
+                    Refused{"InnerWidth", "gemma4moe", false, 2, 0, {"blk.0.ffn_down_exps.weight, columns", "96", "3 units of 32"}},
+                    Refused{"Parts", "gemma3", false, 2, 3, {"3 parts", "2 ranks"}},
+                    Refused{"Many", "gemma3", false, 65, 0, {"65 ranks", "64"}},
+                    Refused{"Collective", "gemma3", false, 2, 7, {"no collective \"nobody\"", "threads"}},
+                    Refused{"FarMemory", "gemma3", false, 2, 8, {"collective threads", "memory of the host", "far"}}),
+    [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace tenon
