@@ -274,7 +274,11 @@ TEST_F(Llama, Qwen2NeedsTheBiasesOfItsProjections) {
   for (const auto& [key, entry] : meta.values)
     if (key.substr(0, 6) == "llama.") qwen2.values["qwen2." + key.substr(6)] = entry;
   meta = qwen2, id_ = "qwen2";
-  EXPECT_EQ(refusal(), "tensor blk.0.attn_q.bias: missing, but qwen2 expects it with shape [256]");
+  EXPECT_EQ(refusal(),
+            "12 tensors are missing, which qwen2 expects: blk.0.attn_q.bias [256], blk.0.attn_k.bias [128], "
+            "blk.0.attn_v.bias [128], blk.1.attn_q.bias [256], blk.1.attn_k.bias [128], blk.1.attn_v.bias [128], "
+            "blk.2.attn_q.bias [256], blk.2.attn_k.bias [128], blk.2.attn_v.bias [128], blk.3.attn_q.bias [256], "
+            "blk.3.attn_k.bias [128], blk.3.attn_v.bias [128]");
   add_biases();
   const FakeBuilder g = build();
   EXPECT_EQ(g.ops(0), "norm linear3 add add add rope rope kv_write attention linear add norm linear2 glu linear add");

@@ -167,6 +167,12 @@ TEST_F(Qwen35MoeHf, ReadsFusedExperts) {
 }
 
 TEST_F(Qwen35MoeHf, ReadsOneTensorAnExpert) {
+  for (int i = 0; i < 8; ++i)
+    for (int e = 0; e < 8; ++e) {
+      const std::string expert = mlp(i) + "experts." + std::to_string(e) + ".";
+      for (const char* name : {"gate_proj.weight", "up_proj.weight"}) meta.tensors[expert + name] = {256, 96};
+      meta.tensors[expert + "down_proj.weight"] = {96, 256};
+    }
   const Configured model(qwen35moe(), meta);
   const auto found = rules(model);
   const tenon_name_rule& down = found.at("blk.{i}.ffn_down_exps.weight");

@@ -101,6 +101,32 @@ TEST(Weights, HeadsAreUnitsOfTheAxisThatIsCut) {
   EXPECT_EQ(row.segment[0].unit, 8u);
 }
 
+TEST_F(Sdk, AllMissingTensorsAreInOneMessage) {
+  meta.scheme = "hf";
+  meta.tensors = {{"a", {8}}, {"q", {8, 4}}, {"odd", {3}}, {"expert.1.gate", {8, 2}}};
+  sdk::Weights w;
+  w.norm("a", 8), w.norm("b", 8), w.norm("odd", 8);
+  w.column("m", {4, 8}), w.column("qkv", {12, 8}), w.column("up", {2, 8}), w.column("gate", {2, 8});
+  w.norm("c", 8).optional();
+  w.expert("gate_exps", {2, 8}, 2), w.expert("up_exps", {2, 8}, 2);
+  const sdk::Metadata m(&meta);
+  sdk::NameRules rules("hf", &m);
+  for (const char* name : {"a", "b", "c", "m", "odd"}) rules.rule(name, name);
+  rules.join_rows("qkv", {"q", "k", "v"});
+  rules.slice_rows("gate", "gate_up", 0, 2, 4), rules.slice_rows("up", "gate_up", 2, 4, 4);
+  rules.stack_experts("gate_exps", "expert.{e}.gate"), rules.stack_experts("up_exps", "expert.{e}.up");
+  const auto check = [&] { sdk::check_tensors("x", w, rules, m); };
+  EXPECT_EQ(message_of(check),
+            "6 tensors are missing, which x expects: b [8], m [8, 4], k, v, gate_up, expert.{e}.up");
+  for (const char* name : {"k", "v", "gate_up", "expert.0.up"}) meta.tensors[name] = {8, 4};
+  meta.tensors["m"] = {8, 4};
+  EXPECT_EQ(message_of(check), "tensor b: missing, but x expects it with shape [8]");
+  meta.tensors["b"] = {8};
+  EXPECT_EQ(message_of(check), "tensor odd: shape [3], but x expects [8]");
+  meta.tensors["odd"] = {8};
+  EXPECT_EQ(message_of(check), "nothing thrown");
+}
+
 TEST(Rope, FrequenciesAreComputedInFloat) {
   const auto inv = sdk::inverse_frequencies(10000.0f, 64);
   ASSERT_EQ(inv.size(), 32u);

@@ -4,6 +4,7 @@
 // one. Shapes are {rows, cols}: outputs × inputs, cols contiguous. A vector is {1, n}.
 #pragma once
 
+#include <algorithm>
 #include <deque>
 #include <initializer_list>
 #include <map>
@@ -11,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <tenon/sdk/metadata.hpp>
+#include <utility>
 #include <vector>
 
 namespace tenon::sdk {
@@ -268,10 +270,51 @@ class NameRules {
   std::set<std::string> seen_;
 };
 
-// Compares declared shapes with the source's tensors. Throws CORRUPT naming tensor, shape, and what `architecture`
-// expects.
+namespace detail {
+
+// The tensors of the source that a rule needs: each part of a joined one; of a stack of experts none if any expert is
+// there, since the host counts those.
+inline std::vector<std::string> absent_sources(const tenon_name_rule& rule, std::string_view source, uint32_t n_expert,
+                                               const Metadata& meta) {
+  std::vector<std::string> out;
+  if (rule.transform == TENON_TRANSFORM_STACK_EXPERTS) {
+    for (uint32_t e = 0; e < n_expert; ++e) {
+      std::string name(source);
+      if (const size_t hole = name.find("{e}"); hole != std::string::npos) name.replace(hole, 3, std::to_string(e));
+      if (meta.tensor(name)) return {};
+    }
+    return {std::string(source)};
+  }
+  while (!source.empty()) {
+    const size_t end =
+        rule.transform == TENON_TRANSFORM_JOIN_ROWS ? std::min(source.find(' '), source.size()) : source.size();
+    if (const std::string_view name = source.substr(0, end); !meta.tensor(name)) out.emplace_back(name);
+    source.remove_prefix(std::min(end + 1, source.size()));
+  }
+  return out;
+}
+
+inline std::string missing_text(const std::string& architecture,
+                                const std::vector<std::pair<std::string, std::string>>& missing) {
+  const auto& [name, shape] = missing.front();
+  if (missing.size() == 1)
+    return "tensor " + name + ": missing, but " + architecture + " expects it" +
+           (shape.empty() ? "" : " with shape " + shape);
+  std::string text = std::to_string(missing.size()) + " tensors are missing, which " + architecture + " expects: ";
+  for (const auto& [each, its_shape] : missing)
+    text += (&each == &name ? "" : ", ") + each + (its_shape.empty() ? "" : " " + its_shape);
+  return text;
+}
+
+}  // namespace detail
+
+// Compares declared shapes with the source's tensors. Throws CORRUPT naming every tensor that is missing, or the first
+// of another shape, and what `architecture` expects.
 inline void check_tensors(const std::string& architecture, const Weights& weights, const NameRules& rules,
                           const Metadata& meta) {
+  std::vector<std::pair<std::string, std::string>> missing;  // name and shape, which what is cut or joined has not
+  std::set<std::string> counted;
+  std::string misshapen;
   for (const WeightDecl& decl : weights.all()) {
     std::string source;
     const tenon_name_rule* rule = rules.match(decl.name(), &source);
@@ -280,30 +323,31 @@ inline void check_tensors(const std::string& architecture, const Weights& weight
       throw Error(TENON_INTERNAL,
                   architecture + " has no name rule for weight " + decl.name() + " in scheme " + rules.scheme());
     }
-    // What joins or cuts several tensors is checked by the host, which applies the transform.
     const uint32_t transform = rule->transform;
-    if (transform != TENON_TRANSFORM_NONE && transform != TENON_TRANSFORM_ADD_ONE &&
-        transform != TENON_TRANSFORM_MINUS_EXP && transform != TENON_TRANSFORM_RESHAPE)
-      continue;
+    const bool is_whole = transform == TENON_TRANSFORM_NONE || transform == TENON_TRANSFORM_ADD_ONE ||
+                          transform == TENON_TRANSFORM_MINUS_EXP || transform == TENON_TRANSFORM_RESHAPE;
     const auto [rows, cols] = decl.dims();
     Shape expected{{cols}};
     if (rows != 1 || decl.n_expert()) expected.dim.push_back(rows);
     if (decl.n_expert()) expected.dim.push_back(decl.n_expert());
-    const auto found = meta.tensor(source);
-    if (!found) {
+    if (const auto absent = detail::absent_sources(*rule, source, decl.n_expert(), meta); !absent.empty()) {
       if (decl.may_be_absent()) continue;
-      throw Error(TENON_CORRUPT,
-                  "tensor " + source + ": missing, but " + architecture + " expects it with shape " + expected.text());
+      for (const std::string& name : absent)
+        if (counted.insert(name).second) missing.emplace_back(name, is_whole ? expected.text() : "");
+      continue;
     }
+    if (!is_whole || !misshapen.empty()) continue;  // shapes of what is cut or joined are checked by the host
+    const auto found = meta.tensor(source);
     const bool same = transform == TENON_TRANSFORM_RESHAPE
                           ? found->count() == expected.count()
                           : found->cols() == expected.cols() && found->count() == expected.count() &&
                                 found->rows() == expected.rows() && found->experts() == expected.experts();
     if (!same)
-      throw Error(TENON_CORRUPT, "tensor " + source + ": shape " + found->text() + ", but " + architecture +
-                                     " expects " + expected.text() +
-                                     (decl.note().empty() ? "" : " (" + decl.note() + ")"));
+      misshapen = "tensor " + source + ": shape " + found->text() + ", but " + architecture + " expects " +
+                  expected.text() + (decl.note().empty() ? "" : " (" + decl.note() + ")");
   }
+  if (!missing.empty()) throw Error(TENON_CORRUPT, detail::missing_text(architecture, missing));
+  if (!misshapen.empty()) throw Error(TENON_CORRUPT, misshapen);
 }
 
 }  // namespace tenon::sdk
