@@ -1,4 +1,5 @@
 // Every refusal of the builder, by what it says.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <array>
@@ -103,6 +104,23 @@ TEST_F(BuilderTest, NamesTensorFoundAndExpectedShapes) {
     finish(b, x);
   });
   expect_in(text, {"tensor m: shape [8, 4]", "expects [8, 5]", "fakearch"});
+}
+
+TEST_F(BuilderTest, IntegersAreNoWeights) {
+  for (const uint32_t dtype : {TENON_DTYPE_I8, TENON_DTYPE_I16, TENON_DTYPE_I32, TENON_DTYPE_I64, TENON_DTYPE_U8}) {
+    const std::string name = fmt::format("n{}", dtype);
+    source_.add(name, 4, 8, dtype);
+    ErrorKind kind = {};
+    const std::string text = fault(
+        [&](const Builder& b) {
+          const int32_t x = b.embed(b.weight("table", 16, 8));
+          b.linear(x, {b.weight(name.c_str(), 4, 8)});
+          finish(b, x);
+        },
+        &kind);
+    expect_in(text, {("tensor " + name).c_str(), "plain integers", "fakearch"});
+    EXPECT_EQ(kind, ErrorKind::kFile);
+  }
 }
 
 TEST_F(BuilderTest, AVectorMayLieEitherWay) {

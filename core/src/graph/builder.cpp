@@ -55,7 +55,7 @@ class Builder {
       return *tied;
     }
     if (!binding) missing_.push_back(name);
-    if (binding) check_shape(name, decl, *binding);
+    if (binding) check_dtype(name, *binding), check_shape(name, decl, *binding);
     Weight out;
     out.name = name, out.role = decl.role, out.flags = decl.flags, out.parts = decl.parts, out.n_expert = decl.n_expert;
     out.rows = decl.rows, out.cols = decl.cols;
@@ -322,6 +322,14 @@ class Builder {
       add_weight(std::move(out));
     }
     return known->second;
+  }
+
+  // Integers have values only together with scales, which are tensors that no format has joined to them.
+  void check_dtype(const std::string& name, const Binding& binding) {
+    for (const source::Tensor* t : binding.tensors())
+      if (t->dtype >= TENON_DTYPE_I8 && t->dtype <= TENON_DTYPE_U8)
+        return shapes_.push_back(fmt::format("tensor {}: holds plain integers, but {} expects a float or quantized type; scales beside "
+                                             "integers are not served ({})", t->name, architecture_, name));
   }
 
   void check_shape(const std::string& name, const tenon_weight_decl& decl, const Binding& binding) {
