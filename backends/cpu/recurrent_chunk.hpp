@@ -117,6 +117,28 @@ TENON_INLINE void substitute(int64_t padded, int64_t dv, const float* solve, flo
   }
 }
 
+TENON_INLINE bool all_finite(const float* x, int64_t n) {
+  F sum = zero();  // of zeros, unless a number is not finite
+  for (int64_t i = 0; i < n; i += kLanes) sum = fma(load(x + i), zero(), sum);
+  float lanes[kLanes];
+  store(lanes, sum);
+  for (int lane = 0; lane < kLanes; ++lane)
+    if (lanes[lane] != 0) return false;
+  return true;
+}
+
+// O ← growth ⊙ O + lower(weights) X, sixteen rows at a time: what lies above the diagonal is 0 and adds nothing, as
+// long as X is finite. A row that is not must not reach those before it (P19).
+TENON_INLINE void weigh_values(int64_t padded, int64_t dv, const ChunkBuffers& at, float* o) {
+  const Steps steps = {kChunk, dv, kLanes, dv};
+  for (int64_t i = 0; i < padded; i += kLanes) {
+    const bool by_row = !all_finite(at.x + i * dv, kLanes * dv);
+    for (int64_t r = i; r < i + kLanes; r += by_row ? 1 : kLanes)
+      multiply<Init::kScaled>(by_row ? 1 : kLanes, dv / kLanes, by_row ? r + 1 : i + kLanes, at.weights + r * kChunk,
+                              at.x, o + r * dv, steps, at.growth + r);
+  }
+}
+
 // One chunk of one value head.
 TENON_INLINE void chunk_head(const DeltaPlan* plan, const tenon_args* args, const float* rates, int64_t row0,
                              int64_t rows, int64_t padded, int64_t h, float* state, const ChunkBuffers& at) {
@@ -145,9 +167,7 @@ TENON_INLINE void chunk_head(const DeltaPlan* plan, const tenon_args* args, cons
   substitute(padded, dv, at.solve, at.x);
 
   float* o = at.recalled + kChunk * dv;
-  for (int64_t i = 0; i < padded; i += kLanes)
-    multiply<Init::kScaled>(kLanes, vectors, i + kLanes, at.weights + i * kChunk, at.x, o + i * dv,
-                            {kChunk, dv, kLanes, dv}, at.growth + i);
+  weigh_values(padded, dv, at, o);
   for (int64_t i = 0; i < rows; ++i) memcpy(f32_at(&args->out[0], row0 + i, h * dv), o + i * dv, size_t(dv) * 4);
 
   float carry[kLanes];
