@@ -129,6 +129,11 @@ TEST(Manifest, WhatIsProvidedContradictsTheKind) {
   expect_error(good() + "backend: \"x\"\n", "12:1", "backend: contradicts kind: format");
   expect_error(with("FORMAT", "KERNELS"), "8:1", "format: contradicts kind: kernels");
   expect_error(with("format: \"fake\"", ""), "3:1", "kind: format without a field 'format'");
+  const std::string kernels =
+      R"(name: "k" version: "1" kind: KERNELS abi_major: 0 abi_minor: 1 library: "k.so" sha256: ")" +
+      std::string(64, '0') + "\"\n";
+  expect_error(kernels, "1:24", "kind: kernels without a field 'kernels' or 'dtype'");
+  EXPECT_EQ(parse_manifest("k", kernels + "dtype: \"d\"\n").dtypes, std::vector<std::string>{"d"});
   expect_error(with("format_magic: \"F\\0\\x01K\"\nformat_extension: \".fake\"\n", ""), "8:1", "no file selects it");
 }
 

@@ -129,7 +129,8 @@ void check_provisions(const Checker& check, const proto::PluginManifest& m) {
   check.need_with(m.format_extension_size() > 0, "format_extension", has_format, "without a format");
   if (has_format && m.format_magic_size() + m.format_extension_size() == 0)
     check.fail("format", "without format_magic or format_extension no file selects it");
-  if (m.kind() == proto::KERNELS && m.kernels_size() == 0) check.fail("kind", "kernels without a field 'kernels'");
+  if (m.kind() == proto::KERNELS && m.kernels_size() + m.dtype_size() == 0)
+    check.fail("kind", "kernels without a field 'kernels' or 'dtype'");
   for (int i = 0; i < m.kernels_size(); ++i)
     if (m.kernels(i).backend().empty()) check.fail("kernels", "without a backend", i);
   for (int i = 0; i < m.format_extension_size(); ++i)
