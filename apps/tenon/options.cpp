@@ -41,6 +41,8 @@ constexpr OptionSpec kOptions[] = {
      "test: a model that an architecture is to build and run"},
     {"files", 0, Kind::kText, "DIR", verbs(Verb::kPlugins), "test: a directory of valid files of a format"},
     {"only", 0, Kind::kText, "TEXT", verbs(Verb::kPlugins), "test: the checks whose names contain TEXT"},
+    {"timeout", 0, Kind::kInteger, "S", verbs(Verb::kPlugins), "test: seconds that a check may take (default 300)", 1,
+     86400},
     {"prompt", 'p', Kind::kText, "TEXT", verbs(Verb::kRun), "the question, or with --raw the text to complete", 0, 0,
      "", false, "input"},
     {"tokens", 0, Kind::kText, "IDS|@FILE", verbs(Verb::kRun), "token ids to complete, instead of a text", 0, 0, "",

@@ -13,9 +13,16 @@ int test(const Arguments& arguments) {
   kit::KitOptions options;
   options.library = words[1];
   options.plugin_path = paths.plugin_path, options.use_default_path = paths.use_default_path;
-  options.files = arguments.text("files"), options.model = arguments.text("model"), options.only = arguments.text("only");
+  options.files = arguments.text("files"), options.model = arguments.text("model"),
+  options.only = arguments.text("only");
+  options.timeout_s = uint32_t(arguments.integer("timeout", options.timeout_s));
+  const bool json = arguments.on("json");
+  if (!json)
+    options.on_check = [](const kit::KitReport& report) {
+      print(report.checks.empty() ? kit::text_head(report) : kit::text_of_check(report.checks.back()));
+    };
   const kit::KitReport report = kit::test_plugin(options);
-  print(arguments.on("json") ? kit::to_json(report) : kit::to_text(report));
+  print(json ? kit::to_json(report) : kit::text_tail(report));
   return report.passed() ? 0 : Error(ErrorKind::kRuntime, "").exit_status();
 }
 

@@ -108,7 +108,7 @@ class Run {
     }
     for (size_t i = 0; i < weights_.size(); ++i)
       for (int p = 0; p < 4; ++p) {
-        const Bytes& plane = case_.weights[i].plane[p];
+        const BorderBytes& plane = case_.weights[i].plane[p];
         weights_[i].plane[p] = plane.empty() ? 0 : image_.add(plane.data(), plane.size(), "a weight");
       }
     for (const Store& s : case_.stores) {

@@ -11,7 +11,7 @@
 
 namespace {
 
-enum Fault { kNone, kTrustsRanges, kReadsPastEnd, kTrustsCount, kNoMessage, kLeaks };
+enum Fault { kNone, kTrustsRanges, kReadsPastEnd, kTrustsCount, kNoMessage, kLeaks, kWrongDims, kNamesAPath };
 constexpr Fault kFault = FAULT;
 
 namespace sdk = tenon::sdk;
@@ -57,7 +57,7 @@ tenon_status open(void*, tenon_file* const* files, uint32_t, void** out) noexcep
       std::memcpy(&plane.bytes, bytes + 16 + i * 16, 8);
       if (kFault != kTrustsRanges && (plane.bytes > size || plane.offset > size - plane.bytes))
         return corrupt("a tensor reaches past the file's end");
-      plane.dim[0] = static_cast<int64_t>(plane.bytes & INT64_MAX);
+      plane.dim[0] = static_cast<int64_t>(plane.bytes & INT64_MAX) * (kFault == kWrongDims ? 2 : 1);
       source->planes.push_back(plane);
       source->names.push_back(std::to_string(i));
     }
@@ -66,7 +66,10 @@ tenon_status open(void*, tenon_file* const* files, uint32_t, void** out) noexcep
   });
 }
 
-tenon_status more(void*, uint32_t, tenon_str*) noexcept { return TENON_NOT_FOUND; }
+tenon_status more(void*, uint32_t i, tenon_str* name) noexcept {
+  if (kFault != kNamesAPath || i > 1) return TENON_NOT_FOUND;
+  return *name = sdk::to_str("../part"), TENON_OK;
+}
 tenon_status meta(void*, uint64_t, tenon_str*, tenon_value*) noexcept { return TENON_NOT_FOUND; }
 tenon_status tensor(void* self, uint64_t i, tenon_tensor* out) noexcept {
   const Source& source = *static_cast<const Source*>(self);

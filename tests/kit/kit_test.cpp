@@ -93,6 +93,15 @@ constexpr Planted kPlanted[] = {
     {"kit_kernel_changes_input", "writes only its share", "may only read"},
     {"kit_kernel_says_nothing", "passes a refusal on", "although the registrar refused"},
     {"kit_kernel_registers_more", "registers what the manifest says", "concat"},
+    {"kit_kernel_reads_beyond", "agrees with the reference", "crashed with signal 11"},
+    {"kit_kernel_allocates_once", "allocates nothing", "allocated"},
+    {"kit_kernel_sleeps", "allocates nothing", "waited outside of a barrier"},
+    {"kit_kernel_locks_shared", "allocates nothing", "took a lock"},
+    {"kit_kernel_hides_last_nan", "not finite to itself", "comes out finite"},
+    {"kit_kernel_fixed_rows", "finds rows wherever they lie", "further apart"},
+    {"kit_kernel_misses_thirteen", "agrees with the reference", "13 rows"},
+    {"kit_kernel_misses_barrier", "any number of workers", "output 0 differs"},
+    {"kit_kernel_leaves_barrier", "any number of workers", "while others waited"},
     {"kit_liar", "registers what the manifest says", "norm"},
     {"kit_composite_rounds_once", "numeric class", "equals its parts"},
     {"kit_composite_forgets_an_output", "agrees with the reference", ""},
@@ -101,6 +110,13 @@ constexpr Planted kPlanted[] = {
     {"kit_format_trusts_count", "asks for no memory", "at once"},
     {"kit_format_no_message", "cut anywhere", "without a message"},
     {"kit_format_leaks", "gives back what it took", "are not given back"},
+    {"kit_format_wrong_dims", "reads valid files", "the host refuses it"},
+    {"kit_format_names_a_path", "reads valid files", "../part"},
+    {"kit_dtype_reads_beyond", "decodes rows", "crashed with signal 11"},
+    {"kit_streams_forgets_wait", "order that events ask for", "not in the order"},
+    {"kit_streams_waits_for_first", "order that events ask for", ""},
+    {"kit_streams_forgets_streams", "order that events ask for", "before its copies were done"},
+    {"kit_streams_lies_on_time", "order that events ask for", "expected CANCELLED"},
     {"kit_backend_ignores_steps", "copies rows with steps", "is wrong"},
     {"kit_backend_dirty_memory", "zeroed", "not zeroed"},
     {"kit_backend_loose_barrier", "barriers and claims", "left a barrier"},
@@ -112,7 +128,8 @@ INSTANTIATE_TEST_SUITE_P(Planted, Faults, ::testing::ValuesIn(kPlanted),
                          [](const auto& info) { return std::string(info.param.plugin); });
 
 TEST(Kit, PassesSoundPlugins) {
-  for (const char* name : {"kit_kernel_none", "kit_composite_none", "kit_format_none", "kit_backend_none"}) {
+  for (const char* name : {"kit_kernel_none", "kit_composite_none", "kit_format_none", "kit_backend_none",
+                           "kit_streams_none", "kit_dtype_none"}) {
     const KitReport report = report_on(name);
     EXPECT_TRUE(report.passed()) << to_text(report);
   }
@@ -124,6 +141,30 @@ TEST(Kit, GivesUpOnAPluginThatHangsAndGoesOn) {
   ASSERT_TRUE(hung) << to_text(report);
   EXPECT_NE(hung->reason.find("was not done after 3 s"), std::string::npos) << hung->reason;
   EXPECT_NE(report.checks.back().verdict, Verdict::kFail) << "later checks still run\n" << to_text(report);
+}
+
+TEST(Kit, SaysWhatItHasFoundAsItGoes) {
+  KitOptions options = options_for(std::string(KIT_PLUGINS) + "/libtenon_kit_format_none.so");
+  std::string said;
+  options.on_check = [&](const KitReport& report) {
+    said += report.checks.empty() ? text_head(report) : text_of_check(report.checks.back());
+  };
+  const KitReport report = test_plugin(options);
+  EXPECT_EQ(said + text_tail(report), to_text(report));
+}
+
+TEST(Kit, LeavesTheRestOutWhenCheckAfterCheckHangs) {
+  const KitReport report = report_on("kit_kernel_hangs_early", "", 1);
+  EXPECT_FALSE(report.passed());
+  EXPECT_EQ(report.checks.back().name, "the other checks") << to_text(report);
+  EXPECT_EQ(report.checks.back().verdict, Verdict::kSkip);
+}
+
+TEST(Kit, EndsAPluginThatClosesThePipeAndHangs) {
+  const KitReport report = report_on("kit_kernel_hides_and_hangs", "init: succeeds", 60);
+  const CheckResult* found = failure(report, "init: succeeds");
+  ASSERT_TRUE(found) << to_text(report);
+  EXPECT_LT(found->seconds, 30);
 }
 
 TEST(Kit, SaysWhichLibraryHasNoManifest) {

@@ -1,10 +1,16 @@
 #include "call_watch.hpp"
 
+#include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
+#include <malloc.h>
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -17,7 +23,7 @@ namespace {
 
 thread_local int depth = 0;  // above 0: this thread is watched
 struct Counters {
-  std::atomic<uint64_t> allocations{0}, frees{0}, locks{0}, threads{0}, largest{0};
+  std::atomic<uint64_t> allocations{0}, frees{0}, locks{0}, waits{0}, threads{0}, largest{0};
 };
 Counters counters;
 
@@ -37,6 +43,7 @@ void* watched_calloc(size_t n, size_t size) { return allocated(n * size), std::c
 void* watched_realloc(void* p, size_t n) { return allocated(n), std::realloc(p, n); }
 int watched_posix_memalign(void** p, size_t align, size_t n) { return allocated(n), posix_memalign(p, align, n); }
 void* watched_aligned_alloc(size_t align, size_t n) { return allocated(n), std::aligned_alloc(align, n); }
+void* watched_memalign(size_t align, size_t n) { return allocated(n), memalign(align, n); }
 void watched_free(void* p) { freed(), std::free(p); }
 void* watched_new(size_t n) { return allocated(n), ::operator new(n); }
 void* watched_new_array(size_t n) { return allocated(n), ::operator new[](n); }
@@ -46,13 +53,26 @@ void* watched_new_array_aligned(size_t n, std::align_val_t a) { return allocated
 void* watched_mmap(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
   return allocated(n), mmap(at, n, protection, flags, fd, offset);
 }
-int watched_lock(pthread_mutex_t* mutex) {
-  if (depth > 0) counters.locks.fetch_add(1, std::memory_order_relaxed);
-  return pthread_mutex_lock(mutex);
+
+// Counts and passes on. The type is that of the function without noexcept.
+template <auto function, std::atomic<uint64_t> Counters::*counter, typename Type>
+struct Watched;
+template <auto function, std::atomic<uint64_t> Counters::*counter, typename Result, typename... Args>
+struct Watched<function, counter, Result (*)(Args...)> {
+  static Result call(Args... args) {
+    if (depth > 0) (counters.*counter).fetch_add(1, std::memory_order_relaxed);
+    return function(args...);
+  }
+};
+template <typename Result, typename... Args>
+auto plain(Result (*function)(Args...)) {
+  return function;
 }
-int watched_create(pthread_t* thread, const pthread_attr_t* attr, void* (*body)(void*), void* arg) {
-  if (depth > 0) counters.threads.fetch_add(1, std::memory_order_relaxed);
-  return pthread_create(thread, attr, body, arg);
+
+// Waiting on an atomic ends in a call of the system.
+long watched_syscall(long number, long a, long b, long c, long d, long e, long f) {
+  if (depth > 0 && number == SYS_futex) counters.waits.fetch_add(1, std::memory_order_relaxed);
+  return syscall(number, a, b, c, d, e, f);
 }
 
 struct Replacement {
@@ -62,6 +82,18 @@ struct Replacement {
 template <typename F>
 void* address(F* function) {
   return reinterpret_cast<void*>(function);
+}
+template <auto function, std::atomic<uint64_t> Counters::*counter>
+void* counted() {
+  return address(&Watched<function, counter, decltype(plain(function))>::call);
+}
+template <auto function>
+void* lock() {
+  return counted<function, &Counters::locks>();
+}
+template <auto function>
+void* waiting() {
+  return counted<function, &Counters::waits>();
 }
 const Replacement kReplacements[] = {{"malloc", address(watched_malloc)},
                                      {"calloc", address(watched_calloc)},
@@ -76,8 +108,30 @@ const Replacement kReplacements[] = {{"malloc", address(watched_malloc)},
                                      {"_ZnamSt11align_val_t", address(watched_new_array_aligned)},
                                      {"mmap", address(watched_mmap)},
                                      {"mmap64", address(watched_mmap)},
-                                     {"pthread_mutex_lock", address(watched_lock)},
-                                     {"pthread_create", address(watched_create)}};
+                                     {"memalign", address(watched_memalign)},
+                                     {"_ZnamRKSt9nothrow_t", address(watched_new_nothrow)},
+                                     {"pthread_mutex_lock", lock<pthread_mutex_lock>()},
+                                     {"pthread_mutex_trylock", lock<pthread_mutex_trylock>()},
+                                     {"pthread_mutex_timedlock", lock<pthread_mutex_timedlock>()},
+                                     {"pthread_rwlock_rdlock", lock<pthread_rwlock_rdlock>()},
+                                     {"pthread_rwlock_wrlock", lock<pthread_rwlock_wrlock>()},
+                                     {"pthread_rwlock_tryrdlock", lock<pthread_rwlock_tryrdlock>()},
+                                     {"pthread_rwlock_trywrlock", lock<pthread_rwlock_trywrlock>()},
+                                     {"pthread_spin_lock", lock<pthread_spin_lock>()},
+                                     {"pthread_once", lock<pthread_once>()},
+                                     {"__cxa_guard_acquire", lock<abi::__cxa_guard_acquire>()},
+                                     {"pthread_cond_wait", waiting<pthread_cond_wait>()},
+                                     {"pthread_cond_timedwait", waiting<pthread_cond_timedwait>()},
+                                     {"pthread_barrier_wait", waiting<pthread_barrier_wait>()},
+                                     {"pthread_join", waiting<pthread_join>()},
+                                     {"sem_wait", waiting<sem_wait>()},
+                                     {"sem_timedwait", waiting<sem_timedwait>()},
+                                     {"nanosleep", waiting<nanosleep>()},
+                                     {"clock_nanosleep", waiting<clock_nanosleep>()},
+                                     {"usleep", waiting<usleep>()},
+                                     {"sched_yield", waiting<sched_yield>()},
+                                     {"syscall", address(watched_syscall)},
+                                     {"pthread_create", counted<pthread_create, &Counters::threads>()}};
 
 #if defined(__x86_64__)
 constexpr uint32_t kSlotTypes[] = {R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT, R_X86_64_64};
@@ -180,14 +234,14 @@ std::string install_call_watch() {
 
 CallWatch::CallWatch() {
   for (std::atomic<uint64_t>* one :
-       {&counters.allocations, &counters.frees, &counters.locks, &counters.threads, &counters.largest})
+       {&counters.allocations, &counters.frees, &counters.locks, &counters.waits, &counters.threads, &counters.largest})
     one->store(0);
 }
 void CallWatch::begin() { ++depth; }
 void CallWatch::end() { --depth; }
 
 WatchedCalls CallWatch::calls() const {
-  return {counters.allocations, counters.frees, counters.locks, counters.threads, counters.largest};
+  return {counters.allocations, counters.frees, counters.locks, counters.waits, counters.threads, counters.largest};
 }
 
 std::string CallWatch::launch_fault() const {
@@ -199,6 +253,7 @@ std::string CallWatch::launch_fault() const {
   if (seen.frees > 0) return "a launch freed memory " + times(seen.frees);
   if (seen.threads > 0) return "a launch started a thread " + times(seen.threads);
   if (seen.locks > 0) return "a launch took a lock " + times(seen.locks);
+  if (seen.waits > 0) return "a launch waited outside of a barrier " + times(seen.waits);
   return "";
 }
 

@@ -1,4 +1,5 @@
-// call_watch.hpp: sees which functions of the system a plugin calls while it is watched: allocation, locks, threads.
+// call_watch.hpp: sees which functions of the system a plugin calls while it is watched: allocation, locks, waiting,
+// threads.
 //
 // The system's loader has written the addresses of imported functions into tables of each library. These entries are
 // changed to functions that count and pass on, for the plugin and for the C++ library that calls on its behalf; the
@@ -14,7 +15,7 @@ namespace tenon::kit {
 
 // What was called while this thread or others were watched. Counts of all watched threads together.
 struct WatchedCalls {
-  uint64_t allocations = 0, frees = 0, locks = 0, threads = 0;
+  uint64_t allocations = 0, frees = 0, locks = 0, waits = 0, threads = 0;
   uint64_t largest_bytes = 0;  // of one allocation
 };
 

@@ -44,5 +44,7 @@ struct Tolerance {
   std::string_view reason;
 };
 const Tolerance& tolerance_of(std::string_view op);
+// What an output that the kernel emits in this encoding may lose beyond that; 0 for f32.
+double encoding_bound(uint32_t encoding);
 
 }  // namespace tenon::kit

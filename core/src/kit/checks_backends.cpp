@@ -174,32 +174,70 @@ struct Handle {
   void* handle = nullptr;
 };
 
-// Many copies in a chain over two streams, each waiting for the other's event.
+// Two streams, and copies in a chain over both of them. Its end holds the data of its begin when every link waits for
+// the one before.
+class Chain {
+ public:
+  Chain(const DeviceUnderTest& device, DeviceUnderTest& memory, uint32_t n_event)
+      : d_(device), one_(d_.b, TENON_HANDLE_STREAM), two_(d_.b, TENON_HANDLE_STREAM) {
+    d_.check(d_.b.stream(d_.b.self, d_.dev, 0, &one_.handle), "stream");
+    d_.check(d_.b.stream(d_.b.self, d_.dev, 0, &two_.handle), "stream");
+    for (uint32_t i = 0; i < n_event; ++i) {
+      events_.emplace_back(d_.b, TENON_HANDLE_EVENT);
+      d_.check(d_.b.event(d_.b.self, d_.dev, &events_.back().handle), "event");
+    }
+    for (size_t i = 0; i <= kLinks; ++i) chain_.push_back(memory.alloc(kBytes));
+  }
+  // Gives the chain's begin new data and puts all copies on the streams. Event i of n is recorded after every n-th
+  // link.
+  void start(uint64_t seed) {
+    for (size_t i = 1; i < chain_.size(); ++i)
+      d_.check(d_.b.fill(d_.b.self, nullptr, d_.dev, chain_[i], 0, kBytes), "fill");
+    data_ = pattern(kBytes, seed);
+    d_.write(chain_[0], data_);
+    for (size_t i = 0; i < kLinks; ++i) {
+      void* mine = i % 2 ? two_.handle : one_.handle;
+      if (i > 0) d_.check(d_.b.wait(d_.b.self, mine, event(i - 1)), "wait");
+      d_.check(d_.b.copy(d_.b.self, mine, d_.dev, chain_[i + 1], d_.dev, chain_[i], kBytes, 1, kBytes, kBytes), "copy");
+      d_.check(d_.b.record(d_.b.self, event(i), mine), "record");
+    }
+  }
+  bool is_done() const { return d_.read(chain_.back(), kBytes) == data_; }
+  tenon_status sync_event(uint64_t timeout_ns) const { return d_.b.sync(d_.b.self, event(kLinks - 1), timeout_ns); }
+  tenon_status sync_streams() const {
+    const tenon_status first = d_.b.sync(d_.b.self, two_.handle, 0);  // it has the last link
+    return first == TENON_OK ? d_.b.sync(d_.b.self, one_.handle, 0) : first;
+  }
+
+ private:
+  static constexpr size_t kBytes = 1 << 20, kLinks = 12;
+  void* event(size_t i) const { return events_[i % events_.size()].handle; }
+  const DeviceUnderTest& d_;
+  Handle one_, two_;
+  std::deque<Handle> events_;
+  std::vector<tenon_addr> chain_;
+  std::vector<uint8_t> data_;
+};
+
 std::string order_fault(const tenon_backend& b, uint32_t dev) {
   DeviceUnderTest d(b, dev);
-  constexpr size_t kBytes = 1 << 20;
-  constexpr int kLinks = 12;
-  Handle one(b, TENON_HANDLE_STREAM), two(b, TENON_HANDLE_STREAM);
-  d.check(b.stream(b.self, dev, 0, &one.handle), "stream");
-  d.check(b.stream(b.self, dev, 0, &two.handle), "stream");
-  std::deque<Handle> events;
-  std::vector<tenon_addr> chain;
-  for (int i = 0; i <= kLinks; ++i) chain.push_back(d.alloc(kBytes));
-  const auto data = pattern(kBytes, 4);
-  d.write(chain[0], data);
-  for (int i = 0; i < kLinks; ++i) {
-    void* mine = i % 2 ? two.handle : one.handle;
-    if (i > 0) d.check(b.wait(b.self, mine, events.back().handle), "wait");
-    d.check(b.copy(b.self, mine, dev, chain[size_t(i) + 1], dev, chain[size_t(i)], kBytes, 1, kBytes, kBytes), "copy");
-    events.emplace_back(b, TENON_HANDLE_EVENT);
-    d.check(b.event(b.self, dev, &events.back().handle), "event");
-    d.check(b.record(b.self, events.back().handle, mine), "record");
+  for (const uint32_t n_event : {12u, 2u}) {  // fresh ones, and such that are recorded again and again
+    const std::string which = n_event == 2 ? " that are recorded again" : "";
+    Chain chain(d, d, n_event);
+    chain.start(4);
+    d.check(chain.sync_event(0), "sync");
+    if (!chain.is_done()) return "copies on two streams were not in the order that their events" + which + " ask for";
+    d.check(chain.sync_streams(), "sync");
+    chain.start(5);
+    d.check(chain.sync_streams(), "sync");
+    if (!chain.is_done()) return "sync() of a stream came back before its copies were done";
+    chain.start(6);
+    const tenon_status status = chain.sync_event(1);
+    if (status == TENON_OK && !chain.is_done())
+      return "sync() with a time answered OK before the event, expected CANCELLED";
+    if (status != TENON_OK && status != TENON_CANCELLED) d.check(status, "sync");
+    d.check(chain.sync_streams(), "sync");
   }
-  d.check(b.sync(b.self, events.back().handle, 0), "sync");
-  if (d.read(chain.back(), kBytes) != data)
-    return "copies on two streams were not in the order that their events ask for";
-  d.check(b.sync(b.self, one.handle, 0), "sync");
-  d.check(b.sync(b.self, two.handle, 0), "sync");
   return "";
 }
 

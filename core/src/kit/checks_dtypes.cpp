@@ -14,14 +14,14 @@ constexpr float kCanary = 1234.5f;
 constexpr int64_t kRows = 7;
 
 // Planes 1 to 3 of a weight, large enough for any grid of scales.
-void add_planes(const tenon_dtype& record, Bytes (&planes)[4], tenon_weight& table) {
+void add_planes(const tenon_dtype& record, BorderBytes (&planes)[4], tenon_weight& table) {
   for (uint32_t p = 1; p < record.n_plane && p < 4; ++p) {
     planes[p].resize(size_t(table.rows * table.cols) * record.plane_bytes[p]);
     if (!planes[p].empty()) table.plane[p] = reinterpret_cast<tenon_addr>(planes[p].data());
   }
 }
 
-// Rows of random bytes.
+// Rows of random bytes, behind which nothing can be read.
 struct RandomRows {
   RandomRows(const tenon_dtype& record, uint64_t seed) : bytes(size_t(kRows) * 3 * record.block_bytes) {
     Random random(seed);
@@ -30,7 +30,7 @@ struct RandomRows {
     table.row_bytes = 3 * int64_t(record.block_bytes);
     table.plane[0] = reinterpret_cast<tenon_addr>(bytes.data());
     add_planes(record, planes, table);
-    for (Bytes& plane : planes)
+    for (BorderBytes& plane : planes)
       for (uint8_t& byte : plane) byte = uint8_t(random.bits() >> 24);
   }
   std::vector<float> decode(const tenon_dtype& record, int64_t row0, int64_t n) const {
@@ -42,14 +42,14 @@ struct RandomRows {
     out.resize(size_t(n * table.cols));
     return out;
   }
-  Bytes bytes, planes[4];
+  BorderBytes bytes, planes[4];
   tenon_weight table = {};
 };
 
 std::string decode_fault(const tenon_dtype& record) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     const RandomRows rows(record, seed);
-    const Bytes before = rows.bytes;
+    const BorderBytes before = rows.bytes;
     const std::vector<float> whole = rows.decode(record, 0, kRows);
     if (!equal_bits(rows.decode(record, 0, kRows), whole)) return "decode() answered other values the second time";
     for (int64_t r = 0; r < kRows; ++r)
@@ -95,7 +95,7 @@ std::string encode_fault(const std::string& name, const tenon_dtype& record) {
   tenon_weight table = {};
   table.struct_size = sizeof table, table.rows = kRows, table.cols = cols, table.row_bytes = step;
   table.plane[0] = reinterpret_cast<tenon_addr>(wide.data());
-  Bytes planes[4];
+  BorderBytes planes[4];
   add_planes(record, planes, table);
   if (record.encode(values.data(), kRows, cols, &table) != TENON_OK) return "encode() failed: " + records().error();
   for (int64_t r = 0; r < kRows; ++r) {
@@ -120,9 +120,8 @@ Group dtype_checks(const Subject& subject) {
               const std::string name = text_of(record->name), title = "dtype " + name + ": ";
               session.check(title + "decodes rows one by one as at once, and always the same", "P11 P16",
                             [&] { return outcome(decode_fault(*record)); });
-              session.check(title + "check() finds exactly the rows that are not finite", "P10 P11", [&] {
-                return record->check ? outcome(check_fault(*record)) : skip("it has no check()");
-              });
+              session.check(title + "check() finds exactly the rows that are not finite", "P10 P11",
+                            [&] { return record->check ? outcome(check_fault(*record)) : skip("it has no check()"); });
               session.check(title + "encodes to the same bytes, within its rows, and back", "P11 P16", [&] {
                 return record->encode ? outcome(encode_fault(name, *record)) : skip("it has no encoder");
               });

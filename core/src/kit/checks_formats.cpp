@@ -11,11 +11,13 @@
 #include <iterator>
 #include <limits>
 #include <set>
+#include <tenon/error.hpp>
 
 #include "call_watch.hpp"
 #include "gguf_builder.hpp"
 #include "numeric.hpp"
 #include "plugin/host_files.hpp"
+#include "source/tensor_checks.hpp"
 #include "subject.hpp"
 
 namespace tenon::kit {
@@ -154,9 +156,11 @@ struct Read {
   bool is_whole = true;  // no plane reaches past the file's end
 };
 
+// With a registry, also what the host asks of the tensors and parts of a model, which a valid file has to stand.
 class Reader {
  public:
-  Reader(const tenon_format& format, const tenon_file& file) : format_(format), file_(file) {}
+  Reader(const tenon_format& format, const tenon_file& file, const plugin::Registry* registry = nullptr)
+      : format_(format), file_(file), registry_(registry) {}
 
   Read run() {
     void* const untouched = &out_;
@@ -175,6 +179,7 @@ class Reader {
     }
     keys(source);
     if (out_.fault.empty()) tensors(source);
+    if (out_.fault.empty() && registry_) parts(source);
     format_.close(source);
     return out_;
   }
@@ -256,6 +261,23 @@ class Reader {
       out_.digest = digest(out_.digest, t.dim, sizeof(int64_t) * t.n_dim);
       for (uint32_t p = 0; p < t.n_plane; ++p) plane(t, t.plane[p]);
       if (!out_.fault.empty()) return;
+      if (registry_) hosts_view(t);
+    }
+  }
+  void hosts_view(const tenon_tensor& t) {
+    const source::FileExtent extent = {std::string(file_.base_name()), file_.size()};
+    try {
+      source::checked_tensor(t, {&extent, 1}, *registry_);
+    } catch (const Error& error) {
+      fault(std::string("the host refuses it: ") + error.what());
+    }
+  }
+  void parts(void* source) {
+    for (uint32_t i = 1;; ++i) {
+      tenon_str name = {};
+      if (!entry(format_.more(source, i, &name), i, "part")) return;
+      if (view(name).empty() || view(name).find('/') != std::string_view::npos)
+        return fault("more() names part '" + text_of(name) + "', expected a file of the same directory");
     }
   }
   void plane(const tenon_tensor& t, const tenon_plane& p) {
@@ -270,13 +292,22 @@ class Reader {
 
   const tenon_format& format_;
   const tenon_file& file_;
+  const plugin::Registry* registry_;
   Read out_;
 };
 
-Read read(const tenon_format& format, const std::string& name, std::string_view bytes) {
+Read read(const tenon_format& format, const std::string& name, std::string_view bytes,
+          const plugin::Registry* registry = nullptr) {
   const MemoryFile file(name, bytes);
-  return Reader(format, file).run();
+  return Reader(format, file, registry).run();
 }
+
+// What the checks of a format work on.
+struct Subjects {
+  const tenon_format& format;
+  const plugin::Registry& registry;
+  std::vector<Seed> seeds;
+};
 
 uint32_t probe(const tenon_format& format, std::string_view bytes, std::string_view name) {
   // A copy of its own size: reading past the end is seen.
@@ -292,28 +323,30 @@ uint32_t probe(const tenon_format& format, std::string_view bytes, std::string_v
   return scores[0];
 }
 
-std::string probe_fault(const tenon_format& format, const std::vector<Seed>& seeds) {
-  probe(format, "", "");
+std::string probe_fault(const Subjects& of) {
+  probe(of.format, "", "");
   Random random(1);
   for (size_t n : {1u, 3u, 16u, 1000u, 65536u}) {
     std::string bytes(n, '\0');
     for (char& c : bytes) c = char(random.bits() >> 24);
-    if (probe(format, bytes, "noise.bin") == 100) return "probe() is sure of random bytes";
+    if (probe(of.format, bytes, "noise.bin") == 100) return "probe() is sure of random bytes";
   }
-  for (const Seed& seed : seeds) {
+  for (const Seed& seed : of.seeds) {
     const std::string_view head = std::string_view(seed.bytes).substr(0, 65536);
-    if (probe(format, head, seed.name) == 0) return "probe() does not know " + seed.name;
-    for (size_t n = 0; n < std::min<size_t>(head.size(), 256); ++n) probe(format, head.substr(0, n), seed.name);
+    if (probe(of.format, head, seed.name) == 0) return "probe() does not know " + seed.name;
+    for (size_t n = 0; n < std::min<size_t>(head.size(), 256); ++n) probe(of.format, head.substr(0, n), seed.name);
   }
   return "";
 }
 
-std::string valid_fault(const tenon_format& format, const std::vector<Seed>& seeds) {
-  for (const Seed& seed : seeds) {
-    const Read one = read(format, seed.name, seed.bytes), two = read(format, seed.name, seed.bytes);
+std::string valid_fault(const Subjects& of) {
+  for (const Seed& seed : of.seeds) {
+    const Read one = read(of.format, seed.name, seed.bytes), two = read(of.format, seed.name, seed.bytes);
+    const Read hosts = read(of.format, seed.name, seed.bytes, &of.registry);
     if (one.status != TENON_OK) return seed.name + ": open() failed: " + one.message;
     if (!one.fault.empty()) return seed.name + ": " + one.fault;
     if (one.digest != two.digest) return seed.name + ": answers something else the second time";
+    if (!hosts.fault.empty()) return seed.name + ": " + hosts.fault;
     if (one.n_keys + one.n_tensors == 0) return seed.name + ": gives neither metadata nor tensors";
   }
   return "";
@@ -326,10 +359,10 @@ std::vector<size_t> cuts(size_t bytes) {
   return out;
 }
 
-std::string cut_fault(const tenon_format& format, const std::vector<Seed>& seeds) {
-  for (const Seed& seed : seeds)
+std::string cut_fault(const Subjects& of) {
+  for (const Seed& seed : of.seeds)
     for (const size_t n : cuts(seed.bytes.size())) {
-      const Read got = read(format, seed.name, std::string_view(seed.bytes).substr(0, n));
+      const Read got = read(of.format, seed.name, std::string_view(seed.bytes).substr(0, n));
       if (!got.fault.empty()) return seed.name + " cut at byte " + std::to_string(n) + ": " + got.fault;
     }
   return "";
@@ -358,29 +391,29 @@ void each_change(const Seed& seed, Body&& body) {
       }
 }
 
-std::string change_fault(const tenon_format& format, const std::vector<Seed>& seeds) {
+std::string change_fault(const Subjects& of) {
   std::string fault;
-  for (const Seed& seed : seeds)
+  for (const Seed& seed : of.seeds)
     each_change(seed, [&](const std::string& bytes, const std::string& what) {
       if (!fault.empty()) return;
-      const Read got = read(format, seed.name, bytes);
+      const Read got = read(of.format, seed.name, bytes);
       if (!got.fault.empty()) fault = seed.name + ", " + what + ": " + got.fault;
     });
   return fault;
 }
 
 // A length in a file may be any number; memory is asked for only where the file has the bytes.
-std::string memory_fault(const tenon_format& format, const std::vector<Seed>& seeds) {
+std::string memory_fault(const Subjects& of) {
   if (const std::string fault = install_call_watch(); !fault.empty()) return fault;
   std::string fault;
-  for (const Seed& seed : seeds) {
+  for (const Seed& seed : of.seeds) {
     const uint64_t bound = 64 * seed.bytes.size() + (1 << 20);
     each_change(seed, [&](const std::string& bytes, const std::string& what) {
       if (!fault.empty()) return;
       CallWatch watch;
       const MemoryFile file(seed.name, bytes);
       watch.begin();
-      Reader(format, file).run();
+      Reader(of.format, file).run();
       watch.end();
       if (watch.calls().largest_bytes > bound)
         fault = seed.name + ", " + what + ": asks for " + std::to_string(watch.calls().largest_bytes) +
@@ -390,12 +423,12 @@ std::string memory_fault(const tenon_format& format, const std::vector<Seed>& se
   return fault;
 }
 
-std::string leak_fault(const tenon_format& format, const std::vector<Seed>& seeds) {
-  for (const Seed& seed : seeds) {
+std::string leak_fault(const Subjects& of) {
+  for (const Seed& seed : of.seeds) {
     const auto all = [&] {
       for (size_t n = 0; n <= seed.bytes.size(); n += 1 + seed.bytes.size() / 400)
-        read(format, seed.name, std::string_view(seed.bytes).substr(0, n));
-      read(format, seed.name, seed.bytes);
+        read(of.format, seed.name, std::string_view(seed.bytes).substr(0, n));
+      read(of.format, seed.name, seed.bytes);
     };
     all();  // what is kept for good is kept now
     const size_t before = mallinfo2().uordblks;
@@ -408,21 +441,21 @@ std::string leak_fault(const tenon_format& format, const std::vector<Seed>& seed
   return "";
 }
 
-void check_format(Session& session, const tenon_format& format) {
+void check_format(Session& session, const tenon_format& format, const plugin::Registry& registry) {
   const std::string title = "format " + text_of(format.name) + ": ";
-  std::vector<Seed> seeds;
+  Subjects of = {format, registry, {}};
   try {
-    seeds = seeds_of(format, session.options());
+    of.seeds = seeds_of(format, session.options());
   } catch (const fs::filesystem_error& error) {
     const std::string what = error.what();
     session.check(title + "files of --files", "", [&] { return fail(what); });
   }
-  const auto add = [&](const char* what, const char* duties,
-                       std::string (*fault)(const tenon_format&, const std::vector<Seed>&), bool needs_seed = true) {
+  const auto add = [&](const char* what, const char* duties, std::string (*fault)(const Subjects&),
+                       bool needs_seed = true) {
     session.check(title + what, duties, [&] {
-      if (needs_seed && seeds.empty())
+      if (needs_seed && of.seeds.empty())
         return skip("the kit has no valid file of this format; give a directory of some with --files");
-      return outcome(fault(format, seeds), seeds.empty() ? "" : std::to_string(seeds.size()) + " valid files");
+      return outcome(fault(of), of.seeds.empty() ? "" : std::to_string(of.seeds.size()) + " valid files");
     });
   };
   add("probes the same each time, and stays inside what it gets", "P11", probe_fault, false);
@@ -439,7 +472,8 @@ Group format_checks(const Subject& subject) {
   return {"formats", [&subject](Session& session) {
             const Opened opened(subject, session.options());
             if (!opened.fault().empty()) return;
-            for (const tenon_format* format : opened.contents().formats) check_format(session, *format);
+            for (const tenon_format* format : opened.contents().formats)
+              check_format(session, *format, opened.registry());
           }};
 }
 

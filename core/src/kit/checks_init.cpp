@@ -95,7 +95,11 @@ Initialised run_init(const Subject& subject, const tenon_host* host, plugin::Reg
   plugin::take_message();
   const InitFn init = table_of(subject).init;
   Initialised out;
-  out.status = init(host, table);
+  try {
+    out.status = init(host, table);
+  } catch (const std::exception& error) {
+    throw std::runtime_error(std::string("init() threw an exception: ") + error.what());
+  }
   registrar.close();
   out.message = plugin::take_message();
   return out;

@@ -13,9 +13,12 @@
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
+
+#include "launch_team.hpp"
 
 namespace tenon::kit {
 namespace {
@@ -56,31 +59,6 @@ uint64_t digest(uint64_t seed, const void* data, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) seed = (seed ^ byte[i]) * 0x100000001b3ull;
   return seed;
 }
-
-// Barrier and claim counter of one launch.
-struct Team {
-  explicit Team(uint32_t n) : workers(n) {}
-  const uint32_t workers;
-  std::atomic<uint32_t> arrived = 0, round = 0;
-  std::atomic<int64_t> counter = 0;
-  std::atomic<uint32_t> calls = 0;  // of barrier() and claim()
-  bool alone = false;               // one worker runs by itself: nothing to wait for
-  static void barrier(void* self) noexcept {
-    Team& team = *static_cast<Team*>(self);
-    team.calls.fetch_add(1);
-    if (team.alone) return;
-    const uint32_t round = team.round.load();
-    if (team.arrived.fetch_add(1) + 1 == team.workers) {
-      team.arrived = 0;
-      team.round.fetch_add(1);
-      return;
-    }
-    while (team.round.load() == round) std::this_thread::yield();
-  }
-  static int64_t claim(void* counter, int64_t n) noexcept {
-    return static_cast<std::atomic<int64_t>*>(counter)->fetch_add(n);
-  }
-};
 
 // The device that kernels are asked for where no backend is at hand.
 bool device_has(const tenon_device& device, const std::string& feature) {
@@ -305,6 +283,9 @@ class Bound {
     for (tenon_weight& w : weights_) w.bank = &bank_;
   }
 
+  // Bytes from the end of a row to the next one, beyond those that its encoding asks for.
+  int64_t row_gap(uint32_t encoding) const { return can_be_view(encoding) ? options_.row_gap : 0; }
+
   void bind_inputs() {
     for (size_t i = 0; i < case_.in.size(); ++i) {
       const Input& x = case_.in[i];
@@ -314,7 +295,7 @@ class Bound {
       const int64_t groups = types_in_[i].groups, width = x.cols / groups;
       const int64_t lead = as_given ? x.lead : 0, gap = as_given ? x.gap : 0, full = lead + groups * (width + gap);
       const int64_t item = encoding == TENON_ENC_F32 || encoding == TENON_ENC_I32 ? 4 : 2;
-      const int64_t row_bytes = tenon_encoding_row_bytes(encoding, full), rows = x.rows + 3;
+      const int64_t row_bytes = tenon_encoding_row_bytes(encoding, full) + row_gap(encoding), rows = x.rows + 3;
       inputs_.emplace_back(size_t(rows * row_bytes), options_.poison);
       for (int64_t r = 0; r < x.rows; ++r)
         for (int64_t g = 0; g < groups; ++g)
@@ -337,7 +318,7 @@ class Bound {
         const uint32_t encoding = types_out_[i].encoding;
         tenon_view view = {};
         view.rows = live_rows(case_, case_.out[i].domain) + 3, view.cols = cols, view.groups = 1;
-        view.row_bytes = tenon_encoding_row_bytes(encoding, cols), view.encoding = encoding;
+        view.row_bytes = tenon_encoding_row_bytes(encoding, cols) + row_gap(encoding), view.encoding = encoding;
         view.group_bytes = view.row_bytes;
         outputs_.emplace_back(size_t(view.rows * view.row_bytes), options_.poison);
         view.data = address(outputs_.back().data());
@@ -370,13 +351,22 @@ class Bound {
   uint64_t read_only() const {
     uint64_t sum = 1;
     for (const Weight& w : case_.weights)
-      for (const Bytes& plane : w.plane) sum = digest(sum, plane.data(), plane.size());
+      for (const BorderBytes& plane : w.plane) sum = digest(sum, plane.data(), plane.size());
     for (const auto* array : {&step_.token, &step_.position, &step_.index, &step_.seq, &step_.row_start, &step_.kv_len,
                               &step_.seq_end, &step_.accepted, &step_.replay, &step_.tape, &step_.tape_start,
                               &step_.half, &step_.span, &step_.overlay, &step_.out_row})
       sum = digest(sum, array->data(), array->size() * sizeof(int32_t));
     for (const Store& s : result_.stores) sum = digest(sum, s.table.data(), s.table.size() * sizeof(int32_t));
     return digest(sum, &step_.n_rows, sizeof step_.n_rows);
+  }
+
+  void check_gaps(const Guarded& output, const tenon_view& view, int64_t live) const {
+    const int64_t gap = row_gap(view.encoding);
+    for (int64_t r = 0; r < live; ++r)
+      for (int64_t at = (r + 1) * view.row_bytes - gap; at < (r + 1) * view.row_bytes; ++at)
+        if (output.data()[at] != options_.poison)
+          throw std::runtime_error("what lies between rows " + std::to_string(r) + " and " + std::to_string(r + 1) +
+                                   " of an output was written");
   }
 
   void check_memory(const Guarded& workspace, const std::deque<Guarded>& scratch) const {
@@ -388,6 +378,7 @@ class Bound {
     for (size_t i = 0; i < outputs_.size(); ++i) {
       const tenon_view& view = views_out_[i / case_.out.size()][i % case_.out.size()];
       const auto live = int64_t(live_rows(case_, case_.out[i % case_.out.size()].domain));
+      check_gaps(outputs_[i], view, live);
       for (int64_t at = live * view.row_bytes; at < view.rows * view.row_bytes; ++at)
         if (outputs_[i].data()[at] != options_.poison)
           throw std::runtime_error("row " + std::to_string(at / view.row_bytes) +
@@ -406,10 +397,17 @@ class Bound {
     for (Store& s : result_.stores) stores.push_back(s.view());
     const uint64_t before = read_only();
     Team team(plan.partition == TENON_PART_ONE ? 1 : workers);
+    std::optional<Turnstile> turns;
+    if (options_.turns != Turns::kNone && team.workers > 1)
+      team.turns = &turns.emplace(team.workers, options_.turns == Turns::kDescending);
     std::mutex mutex;
     std::string failure;
     const auto body = [&](uint32_t w) {
-      if (launch_worker(w, team, workspace, scratch[w], step, stores)) return;
+      if (turns) turns->enter(w);
+      const bool done = launch_worker(w, team, workspace, scratch[w], step, stores);
+      if (turns) turns->leave();
+      team.returned.fetch_add(1);
+      if (done) return;
       const std::lock_guard lock(mutex);
       failure = records().error();
       if (failure.empty()) failure = "it left no message";
@@ -426,6 +424,8 @@ class Bound {
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     result_.seconds = result_.seconds == 0 ? seconds : std::min(result_.seconds, seconds);
     if (!failure.empty()) throw std::runtime_error(to_string(kernel_.name) + ": launch failed: " + failure);
+    if (team.uneven || (turns && turns->uneven()))
+      throw std::runtime_error("a worker returned while others waited for it at a barrier");
     check_memory(workspace, scratch);
     if (read_only() != before)
       throw std::runtime_error(

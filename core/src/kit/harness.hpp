@@ -33,11 +33,11 @@ struct Input {
 };
 
 // A weight in its file layout. Plane 1 … 3 only for dtypes that have them. Of n_expert matrices, each begins
-// expert_stride bytes after the one before, in every plane.
+// expert_stride bytes after the one before, in every plane. Nothing can be read behind a plane.
 struct Weight {
   std::string dtype;
   int64_t rows = 0, cols = 0, row_bytes = 0;
-  Bytes plane[4];
+  BorderBytes plane[4];
   uint32_t n_expert = 0, flags = 0, parts = 0;
   int64_t expert_stride = 0;
 
@@ -94,6 +94,10 @@ struct OpCase {
   std::vector<float> macro;          // of experts: factors of gate, up and down, [3][n_expert]; empty = none
 };
 
+// When the workers of a launch run. In turns, one runs until it reaches a barrier or its end, then the next one: what a
+// worker takes from another without a barrier between them is not there yet in one of the two orders.
+enum class Turns { kNone, kAscending, kDescending };
+
 // Told by every worker's thread when its launch begins and ends.
 class LaunchWatch {
  public:
@@ -113,6 +117,8 @@ struct RunOptions {
   LaunchWatch* watch = nullptr;
   int64_t pack_rows = 64;       // rows of a slice, a multiple of 64
   bool pack_backwards = false;  // slices in descending order
+  Turns turns = Turns::kNone;
+  int64_t row_gap = 0;  // bytes behind every row of an input or output that can be a view, a multiple of 64
 };
 
 struct RunResult {

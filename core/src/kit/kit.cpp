@@ -14,10 +14,10 @@ KitReport test_plugin(const KitOptions& options) {
   groups.push_back(opening_checks(subject));
   for (const auto make : {dtype_checks, kernel_checks, format_checks, architecture_checks, backend_checks})
     groups.push_back(make(subject));
-  for (const Group& group : groups) {
-    std::vector<CheckResult> results = run_group(group, options);
-    report.checks.insert(report.checks.end(), results.begin(), results.end());
-  }
+  if (options.on_check) options.on_check(report);
+  size_t n_hang = 0;
+  for (const Group& group : groups)
+    if (!run_group(group, options, report, n_hang)) break;
   return report;
 }
 

@@ -1,6 +1,8 @@
 #include "numeric.hpp"
 
+#include <sys/mman.h>
 #include <tenon/abi.h>
+#include <unistd.h>
 
 #include <bit>
 #include <cmath>
@@ -9,6 +11,30 @@
 #include <limits>
 
 namespace tenon::kit {
+
+namespace {
+
+size_t page_bytes() { return size_t(sysconf(_SC_PAGESIZE)); }
+size_t whole_pages(size_t bytes) { return (bytes + page_bytes() - 1) / page_bytes() * page_bytes(); }
+
+}  // namespace
+
+void* allocate_at_border(size_t bytes) {
+  const size_t used = whole_pages(bytes);
+  void* begin = mmap(nullptr, used + page_bytes(), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (begin == MAP_FAILED) throw std::bad_alloc();
+  auto* border = static_cast<uint8_t*>(begin) + used;
+  if (mprotect(border, page_bytes(), PROT_NONE) != 0) {
+    munmap(begin, used + page_bytes());
+    throw std::bad_alloc();
+  }
+  return border - bytes;
+}
+
+void free_at_border(void* memory, size_t bytes) {
+  const size_t used = whole_pages(bytes);
+  munmap(static_cast<uint8_t*>(memory) + bytes - used, used + page_bytes());
+}
 
 uint16_t to_bf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);

@@ -24,6 +24,22 @@ struct Aligned64 {
 };
 using Bytes = std::vector<uint8_t, Aligned64<uint8_t>>;
 
+// Allocator for memory that ends where unreadable memory begins, as a file may: reading past its end is a crash.
+// Aligned as far as its size is. A vector's end is the border when it was made in one piece.
+void* allocate_at_border(size_t bytes);  // throws std::bad_alloc
+void free_at_border(void* memory, size_t bytes);
+template <typename T>
+struct AtBorder {
+  using value_type = T;
+  AtBorder() = default;
+  template <typename U>
+  AtBorder(const AtBorder<U>&) {}  // NOLINT: allocators convert
+  T* allocate(size_t n) { return static_cast<T*>(allocate_at_border(n * sizeof(T))); }
+  void deallocate(T* p, size_t n) { free_at_border(p, n * sizeof(T)); }
+  bool operator==(const AtBorder&) const { return true; }
+};
+using BorderBytes = std::vector<uint8_t, AtBorder<uint8_t>>;
+
 // Round to nearest, ties to even; NaN stays NaN.
 uint16_t to_bf16(float value);
 float from_bf16(uint16_t bits);

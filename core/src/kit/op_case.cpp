@@ -36,13 +36,14 @@ Weight stacked(const std::vector<Weight>& experts, int64_t gap) {
   Weight w = experts.at(0);
   w.n_expert = uint32_t(experts.size());
   size_t longest = 0, n_plane = 0;
-  for (const Bytes& plane : w.plane) longest = std::max(longest, plane.size()), n_plane += !plane.empty();
+  for (const BorderBytes& plane : w.plane) longest = std::max(longest, plane.size()), n_plane += !plane.empty();
   w.expert_stride = int64_t(longest) + gap;
   // The host copies experts of several planes to memory of its own, aligned; those of one lie as the file has them.
   if (n_plane > 1) w.expert_stride = TENON_ALIGN64(w.expert_stride);
   for (int p = 0; p < 4; ++p) {
     if (w.plane[p].empty()) continue;
-    w.plane[p].assign(size_t(w.expert_stride) * experts.size(), 0xff);
+    const size_t behind = size_t(w.expert_stride) * (experts.size() - 1);
+    w.plane[p] = BorderBytes(behind + experts.back().plane[p].size(), 0xff);
     for (size_t e = 0; e < experts.size(); ++e)
       std::copy(experts[e].plane[p].begin(), experts[e].plane[p].end(),
                 w.plane[p].begin() + int64_t(e) * w.expert_stride);

@@ -42,17 +42,27 @@ std::string printable(const std::string& text) {
 
 bool KitReport::passed() const { return count(*this, Verdict::kFail) == 0 && count(*this, Verdict::kPass) > 0; }
 
-std::string to_text(const KitReport& report) {
-  std::string text = report.name + " " + report.version + " (" + report.kind + ")  " + report.library + "\n\n";
-  for (const CheckResult& check : report.checks) {
-    text += std::string(word(check.verdict)) + "  " + printable(check.name);
-    if (!check.duties.empty()) text += "  [" + check.duties + "]";
-    if (!check.reason.empty()) text += (check.verdict == Verdict::kFail ? "\n      " : "  ") + printable(check.reason);
-    text += "\n";
-  }
-  return text + "\n" + std::to_string(count(report, Verdict::kPass)) + " passed, " +
+std::string text_head(const KitReport& report) {
+  return report.name + " " + report.version + " (" + report.kind + ")  " + report.library + "\n\n";
+}
+
+std::string text_of_check(const CheckResult& check) {
+  std::string text = std::string(word(check.verdict)) + "  " + printable(check.name);
+  if (!check.duties.empty()) text += "  [" + check.duties + "]";
+  if (!check.reason.empty()) text += (check.verdict == Verdict::kFail ? "\n      " : "  ") + printable(check.reason);
+  return text + "\n";
+}
+
+std::string text_tail(const KitReport& report) {
+  return "\n" + std::to_string(count(report, Verdict::kPass)) + " passed, " +
          std::to_string(count(report, Verdict::kFail)) + " failed, " + std::to_string(count(report, Verdict::kSkip)) +
          " left out\n";
+}
+
+std::string to_text(const KitReport& report) {
+  std::string text = text_head(report);
+  for (const CheckResult& check : report.checks) text += text_of_check(check);
+  return text + text_tail(report);
 }
 
 std::string to_json(const KitReport& report) {

@@ -44,7 +44,9 @@ struct Group {
   std::function<void(Session&)> body;
 };
 
-// Runs the group, in a new child after each crash. Throws Error(kRuntime) when the system gives no process.
-std::vector<CheckResult> run_group(const Group& group, const KitOptions& options);
+// Adds the group's checks to the report, run in a new child after each crash. False when so many checks have hung
+// (`n_hang` counts those of all groups) that the rest is left out. Throws Error(kRuntime) when the system gives no
+// process.
+bool run_group(const Group& group, const KitOptions& options, KitReport& report, size_t& n_hang);
 
 }  // namespace tenon::kit

@@ -33,7 +33,20 @@ constexpr Tolerance kTolerances[] = {
     {"gated_delta_rule", 2e-5, "an f32 state that is rounded at each of a few hundred rows, or once a chunk"},
 };
 
+// Half of the distance between two numbers of the encoding, over the number; of q8_32, over the usual number of a
+// block.
+constexpr struct {
+  uint32_t encoding;
+  double relative_rms;
+} kEncodings[] = {{TENON_ENC_BF16, 0x1p-9}, {TENON_ENC_F16, 0x1p-12}, {TENON_ENC_Q8_32, 0.02}};
+
 }  // namespace
+
+double encoding_bound(uint32_t encoding) {
+  for (const auto& one : kEncodings)
+    if (one.encoding == encoding) return one.relative_rms;
+  return 0;
+}
 
 const Tolerance& tolerance_of(std::string_view op) {
   for (const Tolerance& one : kTolerances)
