@@ -116,8 +116,7 @@ TEST_F(Sdk, AllMissingTensorsAreInOneMessage) {
   rules.slice_rows("gate", "gate_up", 0, 2, 4), rules.slice_rows("up", "gate_up", 2, 4, 4);
   rules.stack_experts("gate_exps", "expert.{e}.gate"), rules.stack_experts("up_exps", "expert.{e}.up");
   const auto check = [&] { sdk::check_tensors("x", w, rules, m); };
-  EXPECT_EQ(message_of(check),
-            "6 tensors are missing, which x expects: b [8], m [8, 4], k, v, gate_up, expert.{e}.up");
+  EXPECT_EQ(message_of(check), "6 tensors are missing, which x expects: b [8], m [8, 4], k, v, gate_up, expert.{e}.up");
   for (const char* name : {"k", "v", "gate_up", "expert.0.up"}) meta.tensors[name] = {8, 4};
   meta.tensors["m"] = {8, 4};
   EXPECT_EQ(message_of(check), "tensor b: missing, but x expects it with shape [8]");
@@ -125,6 +124,31 @@ TEST_F(Sdk, AllMissingTensorsAreInOneMessage) {
   EXPECT_EQ(message_of(check), "tensor odd: shape [3], but x expects [8]");
   meta.tensors["odd"] = {8};
   EXPECT_EQ(message_of(check), "nothing thrown");
+}
+
+TEST_F(Sdk, AHeadMayBeAbsentUnlessTheConfigSaysItIsATableOfItsOwn) {
+  sdk::Weights w;
+  w.vocab("token_embd.weight", {8, 4}), w.vocab("output.weight", {8, 4}).tied_to("token_embd.weight");
+  meta.tensors = {{"token_embd.weight", {4, 8}}};
+  const auto message = [&](const char* scheme, int outer, int inner) {
+    meta.scheme = scheme, meta.values.clear();
+    for (const auto& [key, value] :
+         {std::pair("tie_word_embeddings", outer), {"text_config.tie_word_embeddings", inner}})
+      if (value >= 0) meta.values[key] = {TENON_VALUE_BOOL, 0, {double(value)}, {}};
+    const sdk::Metadata m(&meta);
+    sdk::NameRules rules(scheme, &m);
+    rules.same_names(w);
+    return message_of([&] { sdk::check_tensors("x", w, rules, m); });
+  };
+  const std::string refused = "tensor output.weight: missing, but x expects it with shape [4, 8]",
+                    taken = "nothing thrown";
+  EXPECT_EQ(message("hf", -1, -1), taken);
+  EXPECT_EQ(message("hf", 1, -1), taken);
+  EXPECT_EQ(message("hf", 0, -1), refused);
+  EXPECT_EQ(message("hf", -1, 0), refused);
+  EXPECT_EQ(message("hf", 0, 1), taken);
+  EXPECT_EQ(message("hf", 1, 0), taken);
+  EXPECT_EQ(message("gguf", 0, -1), taken);
 }
 
 TEST(Rope, FrequenciesAreComputedInFloat) {
@@ -153,9 +177,9 @@ TEST(Rope, Llama3KeepsShortWavesAndStretchesLongOnes) {
 TEST(Rope, YarnBlendsBetweenTheTwoBorders) {
   const sdk::Yarn yarn = {.factor = 4, .original_context = 32768};
   const auto inv = sdk::scale_yarn(sdk::inverse_frequencies(1e6f, 128), 1e6f, yarn);
-  const std::pair<size_t, float> expected[] = {
-      {0, 1.0f},           {20, 1.333521e-2f}, {23, 6.978306e-3f}, {24, 5.375321e-3f}, {30, 1.0643610e-3f},
-      {35, 2.4625841e-4f}, {39, 6.490394e-5f}, {40, 4.445699e-5f}, {63, 3.1023444e-7f}};
+  const std::pair<size_t, float> expected[] = {{0, 1.0f},          {20, 1.333521e-2f},  {23, 6.978306e-3f},
+                                               {24, 5.375321e-3f}, {30, 1.0643610e-3f}, {35, 2.4625841e-4f},
+                                               {39, 6.490394e-5f}, {40, 4.445699e-5f},  {63, 3.1023444e-7f}};
   for (const auto& [i, value] : expected) EXPECT_NEAR(inv[i] / value, 1, 1e-5) << i;
   EXPECT_FLOAT_EQ(yarn.magnitude(), 1.13862944f);
 }

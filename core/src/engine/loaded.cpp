@@ -56,7 +56,9 @@ void check_vocabulary(const Metadata& metadata, int64_t rows) {
 Configured::Configured(const source::ModelSource& source, plugin::PluginHost& plugins) {
   const std::vector<std::string> ids = architecture_ids(source);
   if (ids.empty())
-    throw Error(ErrorKind::kFile, fmt::format("{}: the metadata name no architecture (general.architecture)", source.file_paths().at(0)));
+    throw Error(ErrorKind::kFile, fmt::format("{}: the metadata name no architecture ({})", source.file_paths().at(0),
+                                              source.scheme() == "hf" ? "model_type or architectures in a config.json beside it"
+                                                                      : "general.architecture"));
   plugins.open_architectures(ids);
   uint32_t best = 0;
   for (const plugin::PluginHost::Architecture& candidate : plugins.architectures()) {

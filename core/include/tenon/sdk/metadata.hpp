@@ -228,6 +228,18 @@ class Metadata {
     return {};
   }
 
+  // A config that says that the head is a table of its own: some place says no, and none yes. In GGUF the file itself
+  // does.
+  bool unties_head() const {
+    bool unties = false;
+    for (std::string_view key : {"text_config.tie_word_embeddings", "tie_word_embeddings"})
+      if (const auto found = is_gguf() ? std::nullopt : find(key)) {
+        if (found->as<bool>()) return false;
+        unties = true;
+      }
+    return unties;
+  }
+
   // Ids that the tokenizer of a GGUF file marks as unused (type 5): rows of the embedding that stand for no text.
   std::vector<int32_t> unused_tokens() const {
     constexpr int64_t kUnused = 5;

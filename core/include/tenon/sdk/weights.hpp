@@ -59,6 +59,8 @@ class WeightDecl {
   Dims dims() const { return dims_; }
   uint32_t n_expert() const { return n_expert_; }
   bool may_be_absent() const { return (flags_ & TENON_DECL_OPTIONAL) != 0 || !tied_to_.empty(); }
+  // May be absent only as the embedding's table serves as head too.
+  bool is_tied_head() const { return (flags_ & TENON_DECL_OPTIONAL) == 0 && tied_to_ == "token_embd.weight"; }
   // Borrows this object.
   tenon_weight_decl table() const {
     return {.struct_size = sizeof(tenon_weight_decl),
@@ -315,6 +317,7 @@ inline void check_tensors(const std::string& architecture, const Weights& weight
   std::vector<std::pair<std::string, std::string>> missing;  // name and shape, which what is cut or joined has not
   std::set<std::string> counted;
   std::string misshapen;
+  const bool unties = meta.unties_head();
   for (const WeightDecl& decl : weights.all()) {
     std::string source;
     const tenon_name_rule* rule = rules.match(decl.name(), &source);
@@ -331,7 +334,7 @@ inline void check_tensors(const std::string& architecture, const Weights& weight
     if (rows != 1 || decl.n_expert()) expected.dim.push_back(rows);
     if (decl.n_expert()) expected.dim.push_back(decl.n_expert());
     if (const auto absent = detail::absent_sources(*rule, source, decl.n_expert(), meta); !absent.empty()) {
-      if (decl.may_be_absent()) continue;
+      if (decl.may_be_absent() && !(unties && decl.is_tied_head())) continue;
       for (const std::string& name : absent)
         if (counted.insert(name).second) missing.emplace_back(name, is_whole ? expected.text() : "");
       continue;
