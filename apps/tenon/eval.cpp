@@ -140,6 +140,10 @@ int eval(const Arguments& arguments) {
     throw Error(ErrorKind::kUsage, "--out " + out + " is the overlay file");
   SafetensorsFile file(out);
   const std::unique_ptr<Model> model = load_model(engine, arguments, std::move(options));
+  // A model is more than the path it was named by: a folder, parts, a configuration.
+  for (const std::string& path : model->info().files)
+    if (std::filesystem::equivalent(out, path, ignored))
+      throw Error(ErrorKind::kUsage, "--out " + out + " is a file of the model");
   check_context(*model, arguments, n_tokens, "--tokens");
   if (overlay) overlay->read_rows(model->entry("main").overlay_width);
   EvalOutput output(rows, file);

@@ -236,7 +236,15 @@ class Folders(Case):
         for name in ("lm_head.weight", "model.language_model.norm.weight"):
             header["x." + name] = header.pop(name)
         self.write(header, data)
-        self.refused("norm.weight")
+        self.refused("2 tensors are missing", "lm_head.weight", "model.language_model.norm.weight")
+
+    def test_out_never_replaces_a_file_of_the_folder(self):
+        for name in "model.safetensors", "config.json", "tokenizer.json":
+            before = (self.model / name).read_bytes()
+            for model in self.model, self.model / "model.safetensors":
+                self.tenon("eval", "-m", model, "--tokens", "5,6", "--out", self.model / name, status=2)
+                self.assertIn("of the model" if model == self.model or name != "model.safetensors" else "is the model file", self.errors)
+                self.assertEqual((self.model / name).read_bytes(), before, name)
 
     def test_configurations_that_are_broken_are_refused_with_file_and_byte(self):
         config = json.loads((self.model / "config.json").read_text())
@@ -246,7 +254,7 @@ class Folders(Case):
         (self.model / "config.json").write_text(json.dumps(config))
         self.refused("text_config.num_attention_heads")
         (self.model / "config.json").unlink()
-        self.refused("name no architecture")
+        self.refused("name no architecture", "config.json")
 
     def test_a_tokenizer_that_is_broken_or_of_another_kind_is_refused(self):
         words = ("tokenize", "-m", self.model, "--", "text")

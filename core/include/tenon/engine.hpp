@@ -70,6 +70,7 @@ struct ModelInfo {
   uint32_t decode_barriers = 0, decode_launches = 0;  // a whole step
   bool captured = false;  // decode steps are replayed
   double decode_barriers_per_layer = 0, decode_launches_per_layer = 0;
+  std::vector<std::string> files;    // every one that is read: parts, configurations, those of a draft
   std::vector<std::string> entries;  // that the files hold; loaded are main and those that were asked for
   uint32_t n_draft_absent = 0;       // draft blocks that the model's file announces and leaves to another
 };

@@ -87,6 +87,7 @@ class Loaded {
 
   const ModelOptions& options() const { return options_; }
   const source::ModelSource& source() const { return *files_.source; }
+  const source::ModelSource* draft_source() const { return draft_files_ ? draft_files_->source.get() : nullptr; }
   const Configured& configured() const { return *files_.configured; }
   const graph::Graph& graph() const { return main().graph; }
   const program::Device& device() const { return *device_; }

@@ -56,6 +56,9 @@ Model::Impl::Impl(std::unique_ptr<engine::Loaded> parts) : loaded(std::move(part
     info.store_bytes += entry->stores->bytes();
     for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) info.arena_bytes += l.program(*entry, phase, false).arena_bytes();
   }
+  info.files = l.source().file_paths();
+  if (const source::ModelSource* draft = l.draft_source())
+    info.files.insert(info.files.end(), draft->file_paths().begin(), draft->file_paths().end());
   info.entries = l.known_entries();
   if (const tenon_limits& limits = l.configured().limits(); TENON_HAS(&limits, n_draft_absent)) info.n_draft_absent = limits.n_draft_absent;
   info.threads = l.n_workers();
