@@ -1,6 +1,7 @@
 // A format plugin that reads nothing. Macros break it in one way each.
 #include <tenon/abi.h>
 
+#include <cstdlib>
 #include <stdexcept>
 #include <string_view>
 
@@ -81,6 +82,7 @@ const tenon_host* kept_host = nullptr;
   good(host, registrar);
   throw std::runtime_error("out of cheese");
 }
+[[maybe_unused]] tenon_status exiting(const tenon_host*, const tenon_registrar*) { std::exit(0); }
 [[maybe_unused]] tenon_status twice(const tenon_host* host, const tenon_registrar* registrar) {
   good(host, registrar);
   return registrar->format(registrar->self, &format);

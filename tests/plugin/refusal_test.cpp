@@ -252,6 +252,11 @@ TEST(PluginRefusal, AnInitThatFails) {
   expect_refused("fake_failing", "init() failed: unsupported: no such device here");
 }
 TEST(PluginRefusal, AnInitThatThrows) { expect_refused("fake_throwing", "init() threw an exception: out of cheese"); }
+TEST(PluginRefusal, AnInitThatEndsTheProgramIsNamed) {
+  PluginTree tree;
+  tree.add("fake_exiting");
+  EXPECT_EXIT(refusal_of(tree.path()), ::testing::ExitedWithCode(3), "libtenon_fake_exiting.so ended the program");
+}
 TEST(PluginRefusal, ARecordThatIsRegisteredTwice) { expect_refused("fake_twice", "format fake is already registered"); }
 TEST(PluginRefusal, ARecordWithoutItsFunctions) {
   expect_refused("fake_bad_record", "format fake: expected a scheme, probe");

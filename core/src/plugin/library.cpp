@@ -8,12 +8,14 @@
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
+#include <tenon/error.hpp>
 #include <vector>
 
 #include "elf_check.hpp"
@@ -173,7 +175,31 @@ std::string initialise(const tenon_plugin* plugin, const Manifest& manifest, Reg
   return fault;
 }
 
+// While a library is opened. One that calls exit() would end the program without a word, and with success, so that
+// nobody learns which plugin to take away (H10).
+class OpeningScope {
+ public:
+  explicit OpeningScope(const std::string& path) {
+    static const bool registered = std::atexit(complain) == 0;
+    static_cast<void>(registered);
+    path_ = path.c_str(), process_ = getpid();
+  }
+  ~OpeningScope() { path_ = nullptr; }
+  OpeningScope(const OpeningScope&) = delete;
+  OpeningScope& operator=(const OpeningScope&) = delete;
+
+ private:
+  static void complain() {
+    if (path_ == nullptr || process_ != getpid()) return;
+    std::fprintf(stderr, "error: plugin %s ended the program while it was opened; remove it or its manifest\n", path_);
+    std::_Exit(Error(ErrorKind::kFile, "").exit_status());
+  }
+  inline static const char* path_ = nullptr;  // libraries are opened one at a time
+  inline static pid_t process_ = 0;
+};
+
 std::string open_now(OpenLibrary& library, const std::string& path, const Manifest& manifest, const Registry& known) {
+  const OpeningScope scope(path);
   try {
     namespace dll = boost::dll;
     library.handle.load(fs::path(path), dll::load_mode::rtld_now | dll::load_mode::rtld_local);

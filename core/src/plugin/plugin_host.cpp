@@ -145,6 +145,7 @@ bool PluginHost::Impl::open(size_t i) {
   Entry& entry = entries[i];
   record.refusal = library_fault(entry.directory, entry.manifest.library, entry.manifest.sha256);
   if (record.refusal.empty()) {
+    log(TENON_LOG_DEBUG, "opening plugin " + record.name + " from " + record.library_path);
     Library library = open_library(fs::canonical(record.library_path).string(), entry.manifest, registry);
     n_opened += library.opened;
     record.refusal = library.fault;
