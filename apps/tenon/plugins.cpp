@@ -19,9 +19,11 @@ int test(const Arguments& arguments) {
   const bool json = arguments.on("json");
   if (!json)
     options.on_check = [](const kit::KitReport& report) {
-      print(report.checks.empty() ? kit::text_head(report) : kit::text_of_check(report.checks.back()));
+      print((report.checks.size() == 1 ? kit::text_head(report) : "") + kit::text_of_check(report.checks.back()));
     };
   const kit::KitReport report = kit::test_plugin(options);
+  if (report.checks.empty())
+    throw Error(ErrorKind::kUsage, "--only: no check of this plugin has a name that contains '" + options.only + "'");
   print(json ? kit::to_json(report) : kit::text_tail(report));
   return report.passed() ? 0 : Error(ErrorKind::kRuntime, "").exit_status();
 }

@@ -408,13 +408,16 @@ class Reports(Case):
 
     def test_plugins_are_listed_verified_and_described(self):
         listed = self.tenon("plugins", "list")
-        json.loads(self.tenon("plugins", "list", "--json"))
+        plugins = json.loads(self.tenon("plugins", "list", "--json"))["plugins"]
         self.assertIn("gguf", listed)
         self.tenon("plugins", "verify")
         self.assertIn("gguf", self.tenon("plugins", "info", "gguf"))
         self.refused("nobody", "plugins", "info", "nobody")
         self.refused("dance", "plugins", "dance")
         self.refused("missing.so", "plugins", "test", self.folder / "missing.so", status=3)
+        gguf = next(plugin["library"] for plugin in plugins if plugin["name"] == "gguf")
+        self.assertIn("pass  library: exports", self.tenon("plugins", "test", gguf, "--only", "library: exports"))
+        self.refused("no check of this plugin", "plugins", "test", gguf, "--only", "juggles")
 
 
 if __name__ == "__main__":

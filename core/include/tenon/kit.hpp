@@ -32,7 +32,7 @@ struct KitOptions {
   std::string model;                     // architectures: a model file to build and run; may be ""
   std::string only;                      // checks whose name contains this; "" = all
   uint32_t timeout_s = 300;              // of one check
-  std::function<void(const KitReport&)> on_check;  // called before the first check and after each; may be null
+  std::function<void(const KitReport&)> on_check;  // called after each check; may be null
 };
 
 // Runs every check in processes of their own, so that a plugin that crashes or hangs costs one check. Call it while the

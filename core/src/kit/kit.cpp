@@ -14,7 +14,6 @@ KitReport test_plugin(const KitOptions& options) {
   groups.push_back(opening_checks(subject));
   for (const auto make : {dtype_checks, kernel_checks, format_checks, architecture_checks, backend_checks})
     groups.push_back(make(subject));
-  if (options.on_check) options.on_check(report);
   size_t n_hang = 0;
   for (const Group& group : groups)
     if (!run_group(group, options, report, n_hang)) break;
