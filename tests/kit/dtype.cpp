@@ -10,7 +10,7 @@
 
 namespace {
 
-enum Fault { kNone, kReadsBeyond };
+enum Fault { kNone, kReadsBeyond, kPassesInfinite };
 constexpr Fault kFault = FAULT;
 
 namespace sdk = tenon::sdk;
@@ -35,6 +35,18 @@ tenon_status decode(const tenon_weight* w, int64_t row0, int64_t n, float* out) 
   return TENON_OK;
 }
 
+// A large scale that is finite gives values that are not.
+tenon_status check(const tenon_weight* w, int64_t row0, int64_t n) noexcept {
+  for (int64_t r = row0; r < row0 + n; ++r)
+    for (int64_t b = 0; b < w->cols / kCols; ++b) {
+      const auto* block = sdk::at<const uint8_t>(w->plane[0], r * w->row_bytes + b * kBytes);
+      for (int i = 0; i < kCols; ++i)
+        if (!std::isfinite(scale_of(block) * (kFault == kPassesInfinite ? 1.0f : float(static_cast<int8_t>(block[i])))))
+          return sdk::fail(TENON_CORRUPT, "a value is not finite");
+    }
+  return TENON_OK;
+}
+
 const tenon_dtype kDtype = {.struct_size = sizeof(tenon_dtype),
                             .n_plane = 1,
                             .name = {KIT_NAME, sizeof KIT_NAME - 1},
@@ -45,7 +57,7 @@ const tenon_dtype kDtype = {.struct_size = sizeof(tenon_dtype),
                             .plane_bytes = {kBytes, 0, 0, 0},
                             .decode = decode,
                             .encode = nullptr,
-                            .check = nullptr};
+                            .check = check};
 
 }  // namespace
 

@@ -113,6 +113,7 @@ constexpr Planted kPlanted[] = {
     {"kit_format_wrong_dims", "reads valid files", "the host refuses it"},
     {"kit_format_names_a_path", "reads valid files", "../part"},
     {"kit_dtype_reads_beyond", "decodes rows", "crashed with signal 11"},
+    {"kit_dtype_passes_infinite", "rows that are not finite", "is decoded to"},
     {"kit_streams_forgets_wait", "order that events ask for", "not in the order"},
     {"kit_streams_waits_for_first", "order that events ask for", ""},
     {"kit_streams_forgets_streams", "order that events ask for", "before its copies were done"},

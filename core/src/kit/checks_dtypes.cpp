@@ -71,12 +71,15 @@ std::string check_fault(const tenon_dtype& record) {
     const RandomRows rows(record, seed);
     for (int64_t r = 0; r < kRows; ++r) {
       const std::vector<float> values = rows.decode(record, r, 1);
-      const bool finite = std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+      const auto odd = std::find_if(values.begin(), values.end(), [](float v) { return !std::isfinite(v); });
+      const bool finite = odd == values.end();
       records().error();
       const tenon_status status = record.check(&rows.table, r, 1);
-      if (finite != (status == TENON_OK))
-        return finite ? "check() refuses a row whose values are finite"
-                      : "check() passes a row with a value that is not finite";
+      if (finite && status != TENON_OK)
+        return "check() refuses a row whose values are finite, row " + std::to_string(r) + ": " + records().error();
+      if (!finite && status == TENON_OK)
+        return "check() passes row " + std::to_string(r) + ", whose value " + std::to_string(odd - values.begin()) +
+               " is decoded to " + std::to_string(*odd) + ", which is not finite";
       if (status != TENON_OK && records().error().empty()) return "check() failed without a message";
     }
   }
