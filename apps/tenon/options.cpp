@@ -35,8 +35,7 @@ constexpr VerbSpec kVerbs[] = {
 
 constexpr OptionSpec kOptions[] = {
     // What to work on.
-    {"model", 'm', Kind::kText, "MODEL", kEveryVerb & ~verbs(Verb::kPlugins, Verb::kQuantize),
-     "the model file"},
+    {"model", 'm', Kind::kText, "MODEL", kEveryVerb & ~verbs(Verb::kPlugins, Verb::kQuantize), "the model file"},
     {"model", 'm', Kind::kText, "MODEL", verbs(Verb::kPlugins),
      "test: a model that an architecture is to build and run"},
     {"files", 0, Kind::kText, "DIR", verbs(Verb::kPlugins), "test: a directory of valid files of a format"},
@@ -57,8 +56,9 @@ constexpr OptionSpec kOptions[] = {
     {"system", 0, Kind::kText, "TEXT", verbs(Verb::kChat), "a system message before the conversation", 0, 0, "", false,
      "conversation"},
     {"messages", 0, Kind::kText, "FILE", verbs(Verb::kChat),
-     "answer the conversation in FILE: a JSON list of messages, or an object with messages, tools and variables", 0, 0,
-     "", false, "conversation"},
+     "answer the conversation in FILE: a JSON list of messages, or an object with messages, tools and, by their names, "
+     "variables",
+     0, 0, "", false, "conversation"},
     {"render", 0, Kind::kSwitch, "", verbs(Verb::kChat), "only print the prompt that --messages gives"},
     {"template-args", 0, Kind::kText, "JSON", kGenerating,
      "variables for the chat template, such as {\"enable_thinking\": false}"},
@@ -98,7 +98,8 @@ constexpr OptionSpec kOptions[] = {
     {"ranks", 0, Kind::kInteger, "N", verbs(Verb::kEval), "the same as --tensor-parallel", 1, 64, "", false, "ranks"},
     {"entry", 0, Kind::kText, "NAME", verbs(Verb::kEval),
      "main, or a draft such as draft.0: row t of draft.k joins token t + 1 + k and a hidden row of position t"},
-    {"draft", 0, Kind::kText, "FILE", verbs(Verb::kEval), "the file that holds the drafts, if the model's own does not"},
+    {"draft", 0, Kind::kText, "FILE", verbs(Verb::kEval),
+     "the file that holds the drafts, if the model's own does not"},
     {"overlay", 0, Kind::kText, "FILE", verbs(Verb::kEval),
      "rows in place of embeddings, such as an image's: a safetensors file of rows [n, width], positions [n] and, for "
      "rows that see each other both ways, spans [n] (ids, -1 = none)"},
@@ -155,8 +156,10 @@ constexpr OptionSpec kOptions[] = {
     {"tensor-parallel", 0, Kind::kInteger, "N", kEveryVerb,
      "ranks that share each layer; they also share the threads (default 1)", 1, 64, "", false, "ranks"},
     {"sum-parts", 0, Kind::kInteger, "P", kEveryVerb,
-     "parts of each sum over what ranks share, a multiple of their number; equal parts give equal bits on any number of "
-     "ranks, 1 too (default: the ranks)", 1, 64},
+     "parts of each sum over what ranks share, a multiple of their number; equal parts give equal bits on any number "
+     "of "
+     "ranks, 1 too (default: the ranks)",
+     1, 64},
     {"collective", 0, Kind::kText, "NAME", kEveryVerb, "what moves values between ranks (default threads)"},
     {"manifest", 0, Kind::kText, "FILE", kEveryVerb, "named models", 0, 0, "", false, "",
      "this build reads no model manifests"},
