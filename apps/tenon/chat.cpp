@@ -173,7 +173,8 @@ ChatTemplate needed_template(Engine& engine, const std::string& path) {
   if (!chat_template)
     throw Error(
         ErrorKind::kFile,
-        path + ": the file has no chat template, which chat needs; `tenon run --raw` completes texts without one");
+        path + ": the file has no chat template, which chat needs: take an instruction-tuned model with one; "
+               "`tenon run --raw` completes texts without");
   return *chat_template;
 }
 

@@ -166,7 +166,7 @@ class Chat(Case):
         self.assertEqual(process.returncode, 130, errors.decode())
 
     def test_a_file_without_a_template_is_refused(self):
-        self.refused("no chat template", "chat", "-m", self.without_template(), status=3)
+        self.refused("instruction-tuned", "chat", "-m", self.without_template(), status=3)
 
 
 class Reuse(Case):
