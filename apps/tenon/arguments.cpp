@@ -99,15 +99,72 @@ po::options_description describe(Verb verb) {
   return description;
 }
 
+// What serves here for flags of llama.cpp that have another name or none.
+std::string_view hint_for(std::string_view word) {
+  struct Hint {
+    std::string_view flag, text;
+  };
+  constexpr std::string_view kBackend = "--backend says where a model runs, as a whole",
+                             kBatch = "the engine divides prompts by itself",
+                             kRaw = "`tenon run --raw` uses no template";
+  static constexpr Hint kHints[] = {
+      {"-ngl", kBackend},
+      {"--n-gpu-layers", kBackend},
+      {"--gpu-layers", kBackend},
+      {"-ctk", "it is --cache-type-k"},
+      {"-ctv", "it is --cache-type-v"},
+      {"-temp", "it is --temp"},
+      {"--predict", "it is --n-predict, or -n"},
+      {"-fa", "attention needs no flag"},
+      {"--flash-attn", "attention needs no flag"},
+      {"-no-cnv", kRaw},
+      {"--no-conversation", kRaw},
+      {"-cnv", "`tenon chat` talks over several turns"},
+      {"--conversation", "`tenon chat` talks over several turns"},
+      {"-b", kBatch},
+      {"--batch-size", kBatch},
+      {"-ub", kBatch},
+      {"--ubatch-size", kBatch},
+      {"-tb", "--threads serves prompts, too"},
+      {"--threads-batch", "--threads serves prompts, too"},
+  };
+  for (const Hint& hint : kHints)
+    if (hint.flag == word) return hint.text;
+  return "";
+}
+
+std::string unknown_flag(const std::string& word) {
+  const std::string_view hint = hint_for(word);
+  return "unknown flag " + word + (hint.empty() ? "" : ": ") + std::string(hint);
+}
+
+// Of -n5 the word and its value; any other letters after a flag's are a longer flag, as -ngl is in llama.cpp.
+bool is_joined_text(const OptionSpec& option, const po::option& given) {
+  if (option.kind == Kind::kSwitch || given.original_tokens.size() != 1) return false;
+  const std::string& word = given.original_tokens.front();
+  if (word.size() < 3 || word[0] != '-' || word[1] == '-') return false;
+  double number = 0;
+  return (option.kind != Kind::kInteger && option.kind != Kind::kNumber) || !parse_number(given.value.front(), &number);
+}
+
 std::vector<po::option> split_words(Verb verb, const std::vector<std::string>& words) {
   const std::string more = "; `tenon " + std::string(spec_of(verb).name) + " --help` lists the flags";
   const po::options_description description = describe(verb);
   try {
     // No guessing: a flag that a later version adds must not change what an abbreviation means.
     const int style = po::command_line_style::unix_style & ~po::command_line_style::allow_guessing;
-    return po::command_line_parser(words).options(description).style(style).run().options;
+    std::vector<po::option> options = po::command_line_parser(words).options(description).style(style).run().options;
+    for (const po::option& given : options)
+      if (given.position_key < 0 && !given.string_key.empty() &&
+          is_joined_text(*find_option(verb, given.string_key), given))
+        usage_error(unknown_flag(given.original_tokens.front()) + more);
+    return options;
   } catch (const po::unknown_option& error) {
-    usage_error("unknown flag " + error.get_option_name() + more);
+    // Of -fa the message names -f alone.
+    std::string word = error.get_option_name();
+    for (const std::string& candidate : words)
+      if (candidate.starts_with(word) && !hint_for(candidate).empty()) word = candidate;
+    usage_error(unknown_flag(word) + more);
   } catch (const po::error_with_option_name& error) {
     const std::string name = error.get_option_name();
     const auto* syntax = dynamic_cast<const po::invalid_syntax*>(&error);

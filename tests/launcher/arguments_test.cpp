@@ -63,6 +63,36 @@ TEST(Arguments, RefusesWhatItDoesNotKnow) {
   EXPECT_TRUE(names(refusal(Verb::kPlugins, {}), "list, verify, info NAME or test LIBRARY"));
 }
 
+TEST(Arguments, LettersJoinedToAFlagAreItsValueOnlyIfTheyAreItsNumber) {
+  EXPECT_EQ(parse_arguments(Verb::kRun, {"-n-1"}, {}).integer("n-predict", 0), -1);
+  EXPECT_EQ(parse_arguments(Verb::kRun, {"-vn5"}, {}).integer("n-predict", 0), 5);
+  EXPECT_EQ(parse_arguments(Verb::kRun, {"-vm", "model"}, {}).text("model"), "model");
+  for (const char* word : {"-ngl", "-tb", "-mli", "-mmodel.gguf", "-n5x", "-c4k"})
+    EXPECT_TRUE(names(refusal(Verb::kRun, {word, "99"}), std::string("unknown flag ") + word));
+  EXPECT_TRUE(names(refusal(Verb::kPerplexity, {"-fa"}), "unknown flag -fa"));  // not the file a
+}
+
+TEST(Arguments, SaysWhatServesForFlagsOfLlamaCpp) {
+  struct {
+    const char *word, *hint;
+  } const known[] = {{"-ngl", "--backend"},
+                     {"--n-gpu-layers", "--backend"},
+                     {"-ctk", "--cache-type-k"},
+                     {"-ctv", "--cache-type-v"},
+                     {"-temp", "--temp"},
+                     {"-fa", "attention needs no flag"},
+                     {"-no-cnv", "--raw"},
+                     {"-cnv", "tenon chat"},
+                     {"-b", "divides prompts"},
+                     {"-ub", "divides prompts"},
+                     {"--predict", "--n-predict, or -n"}};
+  for (const auto& [word, hint] : known) {
+    const std::string message = refusal(Verb::kRun, {"-m", "x", word, "1"});
+    EXPECT_TRUE(names(message, std::string("unknown flag ") + word + ":"));
+    EXPECT_TRUE(names(message, hint));
+  }
+}
+
 TEST(Arguments, RefusesMissingAndSurplusValues) {
   EXPECT_TRUE(names(refusal(Verb::kRun, {"--threads"}), "--threads"));
   EXPECT_TRUE(names(refusal(Verb::kRun, {"-m"}), "--model"));
