@@ -23,14 +23,21 @@ TEST(PluginReport, ListOpensNothing) {
   EXPECT_EQ(first["name"], "fake");
   EXPECT_EQ(first["version"], "1.2.3");
   EXPECT_EQ(first["kind"], "format");
-  EXPECT_EQ(first["state"], "usable");
+  EXPECT_EQ(first["state"], "found");
   EXPECT_EQ(first["refusal"], nullptr);
   EXPECT_EQ(first["library"], (tree.path() / "libtenon_fake.so").string());
   EXPECT_EQ(first["provides"]["format_magics"], json::array({"FAKE"}));
   EXPECT_EQ(out["search_path"][0]["path"], tree.path().string());
   const std::string text = plugin::report_list(host, false);
-  EXPECT_NE(text.find("fake          1.2.3    format        usable   formats fake\n"), std::string::npos) << text;
+  EXPECT_NE(text.find("fake          1.2.3    format        found    formats fake\n"), std::string::npos) << text;
   EXPECT_EQ(host.n_opened_libraries(), 0u);
+}
+
+TEST(PluginReport, ListSaysWhichLibraryIsNotThere) {
+  PluginTree tree;
+  fs::remove(tree.add("fake"));
+  const plugin::PluginHost host = host_of(tree.path());
+  EXPECT_EQ(json::parse(plugin::report_list(host, true))["plugins"][0]["state"], "missing");
 }
 
 TEST(PluginReport, VerifyOpensAllAndSaysWhatIsWrong) {

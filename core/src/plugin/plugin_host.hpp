@@ -22,7 +22,7 @@ struct PluginRecord {
   std::string licence;  // as the library says; empty until it was opened
   int32_t priority = 0;
   bool opened = false;
-  std::string refusal;  // why it is not used; empty = usable
+  std::string refusal;  // why it is not used; empty = nothing is known against it
 };
 
 struct PluginHostOptions {
@@ -50,7 +50,7 @@ class PluginHost {
   size_t open_collective(std::string_view name);
   size_t open_dtype(std::string_view name);                     // those that promise to register that dtype
 
-  // Checks every manifest and hash and opens every usable library (`plugins verify`).
+  // Checks every manifest and hash and opens every library that is not refused (`plugins verify`).
   void verify_all();
   // Opens plugin i of plugins(); false when it is or becomes refused.
   bool open(size_t i);

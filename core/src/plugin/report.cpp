@@ -1,6 +1,7 @@
 #include "report.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <tenon/error.hpp>
@@ -40,9 +41,12 @@ std::vector<std::string> printable(const std::vector<std::string>& list) {
   return out;
 }
 
+// Of a library that was not opened only whether it is there is known: its hash, owner and contents are checked then.
 const char* state(const PluginRecord& record) {
   if (!record.refusal.empty()) return "refused";
-  return record.opened ? "opened" : "usable";
+  if (record.opened) return "opened";
+  std::error_code ignored;
+  return std::filesystem::exists(record.library_path, ignored) ? "found" : "missing";
 }
 
 // What it provides, in a line.
