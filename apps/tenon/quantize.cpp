@@ -19,9 +19,10 @@ std::string summary(const QuantizeReport& report, const std::string& path) {
   std::string types;
   for (const auto& [name, type] : report.types)
     types += (types.empty() ? "" : ", ") + name + " " + std::to_string(type.tensors);
-  const double bits = report.values ? 8.0 * static_cast<double>(report.tensor_bytes) / static_cast<double>(report.values) : 0;
-  return path + ": " + size_text(report.bytes_before) + " to " + size_text(report.tensor_bytes) + ", " + fixed(bits, 2) +
-         " bits a weight; tensors: " + types +
+  const double bits =
+      report.values ? 8.0 * static_cast<double>(report.tensor_bytes) / static_cast<double>(report.values) : 0;
+  return path + ": " + size_text(report.bytes_before) + " to " + size_text(report.tensor_bytes) + ", " +
+         fixed(bits, 2) + " bits a weight; tensors: " + types +
          (report.tensors_left_out ? ", left out " + std::to_string(report.tensors_left_out) : "");
 }
 
@@ -49,6 +50,10 @@ int quantize(const Arguments& arguments) {
   file.sync();
   file.finish();
   note(summary(report, options.out_path));
+  if (!report.has_tokenizer)
+    note("warning: '" + options.path +
+         "' has no tokenizer, so what was written takes token ids and no text; of a folder, "
+         "tokenizer.json belongs beside the weights");
   return 0;
 }
 

@@ -261,6 +261,17 @@ class Convert(Case):
     def test_a_quantized_folder(self):
         self.compare("qwen35moe", FILES / "qwen35moe" / "nvfp4-modelopt", ["F32"])
 
+    def test_a_folder_without_a_tokenizer_is_written_with_a_warning(self):
+        source, folder = FILES / "qwen35moe" / "nvfp4-modelopt", self.folder / "mute"
+        self.quantize(source, "F32")
+        self.assertNotIn("no tokenizer", self.errors)
+        folder.mkdir()
+        for path in source.iterdir():
+            if path.name != "tokenizer.json":
+                (folder / path.name).symlink_to(path)
+        self.quantize(folder, "F32", "mute.gguf")
+        self.assertIn("has no tokenizer", self.errors)
+
     def test_every_architecture(self):
         if not MORE:
             self.skipTest("TENON_TEST_MODELS names no folder with safetensors models")

@@ -241,6 +241,7 @@ struct QuantizeReport {
   };
   uint64_t bytes_before = 0, tensor_bytes = 0, values = 0;
   uint64_t tensors_left_out = 0;  // of the source, such as draft blocks and vision towers
+  bool has_tokenizer = false;     // without one, the file serves token ids and no text
   std::map<std::string, Type> types;
 };
 

@@ -173,6 +173,7 @@ QuantizeReport quantize(plugin::PluginHost& plugins, const QuantizeOptions& opti
   }
   file.keys.set_u32(kQuantizationVersion, kBlocksVersion);
   QuantizeReport report = report_of(*source, file, plugins.registry());
+  report.has_tokenizer = file.keys.find("tokenizer.ggml.model") != nullptr;
   if (conversion) report.tensors_left_out = conversion->n_left_out();
   write_tensors(file.tensors, write_begin(format, file, plugins.registry(), sink), *source, plugins.registry(), options, sink);
   return report;

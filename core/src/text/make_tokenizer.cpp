@@ -12,7 +12,7 @@ std::shared_ptr<const Tokenizer> make_tokenizer(const Metadata& metadata) {
   const auto model = metadata.string(kKey);
   if (!model && metadata.find(text::kTokenizerJsonKey)) return make_tokenizer(text::TokenizerJson(metadata));
   if (!model)
-    throw Error(ErrorKind::kFile, std::string(kKey) + ": missing, and no tokenizer.json; the model has no tokenizer");
+    throw Error(ErrorKind::kFile, std::string(kKey) + ": missing, and no tokenizer.json is beside the weights; the model has no tokenizer");
   if (*model == "llama") return text::make_spm_tokenizer(metadata);
   if (*model == "gpt2") return text::make_bpe_tokenizer(metadata);
   if (*model == "gemma4") return text::make_gemma4_tokenizer(metadata);
