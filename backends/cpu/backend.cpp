@@ -29,7 +29,6 @@ struct DeviceRecord {
     const Isa isa = cpu_info().isa;
     line = isa_name(isa);
     if (isa == Isa::kAvx512) line += " (VNNI, BF16)";
-    line += ", " + std::to_string(cpu_info().cores) + (cpu_info().cores == 1 ? " worker" : " workers");
     if (!cpu_info().note.empty()) line += "; " + cpu_info().note;
   }
   std::string name, backend, line;
@@ -63,9 +62,10 @@ tenon_status alloc(void*, uint32_t dev, uint32_t, uint64_t bytes, uint64_t align
     if (const tenon_status status = check_device(dev)) return status;
     const tenon_addr got = allocate(bytes, align);
     if (!got) {
+      constexpr double kMiB = 1 << 20;
       return sdk::fail(TENON_OUT_OF_MEMORY,
-                       sdk::text("cpu: no room for %llu bytes (%llu are free)", static_cast<unsigned long long>(bytes),
-                                 static_cast<unsigned long long>(memory_state().free_bytes)));
+                       sdk::text("cpu: no room for %.1f MiB (%.1f MiB are free)", static_cast<double>(bytes) / kMiB,
+                                 static_cast<double>(memory_state().free_bytes) / kMiB));
     }
     *address = got;
     return tenon_status(TENON_OK);

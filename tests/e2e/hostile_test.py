@@ -292,6 +292,10 @@ class Use(Case):
         self.tenon("eval", "-m", MODEL, "--tokens", "5,6", *out, "--chunk", "999999936", preexec_fn=little_memory)
         self.refused("K/V pages", "eval", "-m", MODEL, "--tokens", "5,6", *out, "-c", "1000000000", "--copies", "1024",
                      status=4, preexec_fn=little_memory)
+        self.refused("a smaller --ctx-size takes less", "eval", "-m", MODEL, "--tokens", "5,6", *out, "-c", "100000000", status=4,
+                     preexec_fn=little_memory)
+        self.refused("a smaller --prefix-cache takes less", "chat", "-m", MODEL, "--prefix-cache", "64G", status=4,
+                     preexec_fn=little_memory)
 
     def test_a_file_larger_than_all_address_space_is_no_fault_of_the_file(self):
         model = self.folder / "large.gguf"

@@ -131,7 +131,9 @@ void Stores::allocate(Pool& pool) {
   uint64_t bytes = 0;
   if (__builtin_mul_overflow(uint64_t(pool.page_bytes), uint64_t(n_pages), &bytes))
     throw Error(ErrorKind::kCapacity, fmt::format("{} K/V pages of {} bytes are more than can be addressed", n_pages, pool.page_bytes));
-  pool.base = program::Buffer(device_, bytes, "K/V pages");
+  // The remedy is to ask for less, of what most of the pages are for.
+  const bool is_cache = group.cached > n_pages - group.cached;
+  pool.base = program::Buffer(device_, bytes, is_cache ? "K/V pages (a smaller --prefix-cache takes less)" : "K/V pages (a smaller --ctx-size takes less)");
   if (!group.pool.is_filled()) group.pool.fill(n_pages);
 }
 
