@@ -72,29 +72,38 @@ TEST(CpuTeam, ClaimGivesEachUnitOnce) {
   for (const auto& unit : shared.units) ASSERT_EQ(unit.load(), 1);
 }
 
-TEST(CpuTeam, CallsFromSeveralThreadsFollowOneAnother) {
+// As ranks over one CPU do, whose bodies wait for each other.
+TEST(CpuTeam, CallsAtTheSameTimeHaveWorkersOfTheirOwn) {
+  constexpr int kCalls = 3, kWorkers = 2, kRounds = 50;
   cpu();  // loaded before several threads ask for it
-  std::atomic<int> running = 0, faults = 0;
   struct Shared {
-    std::atomic<int>*running, *faults;
-  } shared{&running, &faults};
+    std::atomic<int> arrived = 0, faults = 0;
+    std::atomic<int> round[kCalls] = {};
+  } shared;
+  struct Call {
+    Shared* shared;
+    int number;
+  };
+  const auto body = [](void* arg, const tenon_exec* exec) {
+    const Call& call = *static_cast<Call*>(arg);
+    Shared& s = *call.shared;
+    if (exec->n_workers != kWorkers) s.faults.fetch_add(1);
+    const int round = s.round[call.number].load();
+    s.arrived.fetch_add(1);
+    while (s.arrived.load() < kCalls * kWorkers * (round + 1)) std::this_thread::yield();
+    exec->barrier(exec->team);
+    if (exec->worker == 0) s.round[call.number].fetch_add(1);
+    exec->barrier(exec->team);
+  };
   std::vector<std::thread> threads;
-  for (int t = 0; t < 3; ++t)
-    threads.emplace_back([&] {
-      for (int i = 0; i < 200; ++i)
-        run(
-            2,
-            [](void* arg, const tenon_exec* exec) {
-              const Shared& s = *static_cast<Shared*>(arg);
-              if (s.running->fetch_add(1) >= 2) s.faults->fetch_add(1);
-              exec->barrier(exec->team);
-              exec->barrier(exec->team);
-              s.running->fetch_sub(1);
-            },
-            &shared);
+  for (int t = 0; t < kCalls; ++t)
+    threads.emplace_back([&, t] {
+      Call call = {&shared, t};
+      for (int i = 0; i < kRounds; ++i) run(kWorkers, body, &call);
     });
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(faults.load(), 0);
+  EXPECT_EQ(shared.faults.load(), 0);
+  EXPECT_EQ(shared.arrived.load(), kCalls * kWorkers * kRounds);
 }
 
 TEST(CpuTeam, WakesWorkersThatFellAsleep) {
