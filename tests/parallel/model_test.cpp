@@ -81,6 +81,18 @@ std::vector<Case> cases(bool only_exact) {
 INSTANTIATE_TEST_SUITE_P(Tensor, Ranks, testing::ValuesIn(cases(false)), name_of);
 INSTANTIATE_TEST_SUITE_P(Tensor, SumsInParts, testing::ValuesIn(cases(true)), name_of);
 
+// Per layer two sums over the width, and behind them half of the logits.
+TEST(Plan, SaysWhatARankSends) {
+  InspectOptions options;
+  options.json = options.plan = true, options.model = options_for("");
+  options.model.tensor_parallel = 2;
+  const std::string path = cuttable("qwen3");
+  const ModelInfo info = engine().load(options_for(path))->info();
+  const int64_t bytes = info.n_layers * 2 * info.width * 4 + info.vocab / 2 * 4;
+  const std::string plan = engine().inspect(path, options);
+  EXPECT_NE(plan.find("\"sent_bytes_a_row\": " + std::to_string(bytes)), std::string::npos) << plan << "expected " << bytes;
+}
+
 // What cannot be cut is refused with the weight, the numbers and the rule.
 struct Refused {
   const char *name, *architecture;

@@ -36,10 +36,7 @@ std::unique_ptr<Model> Engine::load(const ModelOptions& options) {
 
 std::unique_ptr<Model> Engine::load_ranks(const ModelOptions& options) {
   const uint32_t n = options.tensor_parallel;
-  if (n > parallel::kMostRanks) throw Error(ErrorKind::kUsage, fmt::format("{} ranks: at most {} are served", n, parallel::kMostRanks));
-  engine::RankPlace place;
-  place.n_ranks = n, place.collective = &engine::find_collective(impl_->plugins, options);
-  plugin::check_status(place.collective->unique(place.collective->self, place.group.data()), "collective " + options.collective);
+  engine::RankPlace place = engine::first_place(impl_->plugins, options);
   // One after the other, as plugins open meanwhile; what takes time comes then, on all ranks at once.
   std::vector<std::unique_ptr<engine::Loaded>> parts;
   for (; place.rank < n; ++place.rank) {

@@ -13,6 +13,7 @@
 namespace tenon {
 
 namespace engine {
+namespace {
 
 const tenon_collective& find_collective(plugin::PluginHost& plugins, const ModelOptions& options) {
   plugins.open_collective(options.collective);
@@ -25,6 +26,19 @@ const tenon_collective& find_collective(plugin::PluginHost& plugins, const Model
   throw Error(ErrorKind::kUsage, fmt::format("no collective \"{}\"; installed: {}{}{}", options.collective,
                                              installed.empty() ? "none" : fmt::format("{}", fmt::join(installed, ", ")),
                                              refusals.empty() ? "" : "; refused: ", refusals));
+}
+
+}  // namespace
+
+RankPlace first_place(plugin::PluginHost& plugins, const ModelOptions& options) {
+  RankPlace out;
+  out.n_ranks = options.tensor_parallel;
+  if (out.n_ranks <= 1) return {};
+  if (out.n_ranks > parallel::kMostRanks)
+    throw Error(ErrorKind::kUsage, fmt::format("{} ranks: at most {} are served", out.n_ranks, parallel::kMostRanks));
+  out.collective = &find_collective(plugins, options);
+  plugin::check_status(out.collective->unique(out.collective->self, out.group.data()), "collective " + options.collective);
+  return out;
 }
 
 std::vector<uint8_t> join_saved(const std::vector<std::vector<uint8_t>>& of_rank) {

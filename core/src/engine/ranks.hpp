@@ -2,6 +2,7 @@
 // stores, and does what rank 0 does: the same calls with the same tokens.
 #pragma once
 
+#include "loaded.hpp"
 #include "parallel/rank_threads.hpp"
 #include "plugin/plugin_host.hpp"
 
@@ -19,8 +20,9 @@ struct Ranks {
   parallel::RankThreads threads;               // ends before the models do
 };
 
-// The collective that the options name. Throws Error(kUsage) saying what is installed.
-const tenon_collective& find_collective(plugin::PluginHost& plugins, const ModelOptions& options);
+// Rank 0 of a new group of as many ranks as the options name, over the collective that they name. Throws Error(kUsage) for too
+// many ranks, and saying what is installed.
+RankPlace first_place(plugin::PluginHost& plugins, const ModelOptions& options);
 
 // What the ranks have saved of a sequence, as one; and apart again. Throws Error(kUsage) for bytes of another number of ranks.
 std::vector<uint8_t> join_saved(const std::vector<std::vector<uint8_t>>& of_rank);
