@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "models.hpp"
 
@@ -33,10 +34,11 @@ size_t n_different(const std::vector<float>& found, const std::vector<float>& ex
 
 class Ranks : public testing::TestWithParam<Case> {
  protected:
-  std::unique_ptr<Model> load(uint32_t n_ranks, uint32_t parts, bool poison = false) const {
+  std::unique_ptr<Model> load(uint32_t n_ranks, uint32_t parts, const std::function<void(ModelOptions&)>& change = {}) const {
     ModelOptions options = options_for(cuttable(GetParam().architecture));
     options.backend = GetParam().backend, options.precision = GetParam().precision;
-    options.tensor_parallel = n_ranks, options.sum_parts = parts, options.poison = poison;
+    options.tensor_parallel = n_ranks, options.sum_parts = parts;
+    if (change) change(options);
     return engine().load(options);
   }
 };
@@ -51,7 +53,39 @@ TEST_P(Ranks, GiveTheBitsOfOneDeviceWithAsManyParts) {
     EXPECT_EQ(n_different(trace(*model), expected), 0u) << "with " << n << " ranks";
     EXPECT_EQ(n_different(trace(*model), expected), 0u) << "with " << n << " ranks, again";
   }
-  EXPECT_EQ(n_different(trace(*load(parts, parts, /*poison=*/true)), expected), 0u) << "with what must not be read poisoned";
+  EXPECT_EQ(n_different(trace(*load(parts, parts, [](ModelOptions& options) { options.poison = true; })), expected), 0u) << "with what must not be read poisoned";
+}
+
+// The prefix cache follows a sequence; where a transaction's kept rows reach a multiple of 64 it takes a step of its own, to
+// keep the recurrent state there.
+TEST_P(Ranks, KeepCheckpointsThatTransactionsCross) {
+  const auto answers = [](Model& model) {
+    std::vector<float> out;
+    for (const int64_t kept : {2, 5}) {  // up to the multiple, and beyond
+      Sequence sequence = model.sequence();
+      std::vector<int32_t> text = tokens(1, 62, model);
+      sequence.resume(text);
+      model.forward(sequence, text);
+      sequence.begin();
+      const std::vector<int32_t> more = tokens(2, 6, model);
+      model.forward(sequence, more);
+      sequence.commit(kept);
+      text.insert(text.end(), more.begin(), more.begin() + kept);
+      for (const float value : model.forward(sequence, tokens(3, 2, model)).logits) out.push_back(value);
+      const std::vector<int32_t> rest = tokens(4, 40, model);
+      text.insert(text.end(), rest.begin(), rest.end());
+      Sequence again = model.sequence();
+      const int64_t reused = again.resume(text).reused;
+      EXPECT_EQ(reused, 64);
+      const std::vector<int32_t> fed(text.begin() + reused, text.end());
+      for (const float value : model.forward(again, fed).logits) out.push_back(value);
+    }
+    return out;
+  };
+  const uint32_t parts = GetParam().parts;
+  const auto cached = [](ModelOptions& options) { options.prefix_cache_bytes = 1 << 26; };
+  const std::vector<float> expected = answers(*load(1, parts, cached));
+  EXPECT_EQ(n_different(answers(*load(parts, parts, cached)), expected), 0u);
 }
 
 // A sum in parts is the same sum but for the order of its additions. At default precision the rounding of values to come
@@ -123,6 +157,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Refused{"Blocks", "qwen35", true, 2, 0, {"blk.0.ssm_out.weight, columns", "the border at 128 is no multiple of 256, a block of q4_k"}},
                     Refused{"InnerWidth", "gemma4moe", false, 2, 0, {"blk.0.ffn_down_exps.weight, columns", "96", "3 units of 32"}},
                     Refused{"Parts", "gemma3", false, 2, 3, {"3 parts", "2 ranks"}},
+                    Refused{"OnePart", "gemma3", false, 2, 1, {"1 parts", "2 ranks"}},
                     Refused{"Many", "gemma3", false, 65, 0, {"65 ranks", "64"}},
                     Refused{"Collective", "gemma3", false, 2, 7, {"no collective \"nobody\"", "threads"}},
                     Refused{"FarMemory", "gemma3", false, 2, 8, {"collective threads", "memory of the host", "far"}}),

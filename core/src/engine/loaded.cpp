@@ -128,7 +128,7 @@ Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options, const R
 
 void Loaded::cut_for_rank() {
   const uint32_t parts = options_.sum_parts ? options_.sum_parts : place_.n_ranks;
-  if (parts == 1) return;
+  if (parts == 1 && place_.n_ranks == 1) return;
   if (entries_.size() > 1) throw Error(ErrorKind::kUsage, "drafts are not served over several ranks or with sums in parts yet");
   const parallel::CutOptions how = {place_.n_ranks, place_.rank, parts};
   parallel::CutGraph cut = parallel::cut_graph(main().graph, how, [this](const graph::Weight& weight) { return alignment_of(weight); });
