@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <numeric>
 
 #include "models.hpp"
 #include "plugin/host_table.hpp"
@@ -78,6 +79,31 @@ TEST_F(Failure, WrongUseDoesNotEndTheGroup) {
   const Output out = model->forward(sequence, ids);
   EXPECT_EQ(out.rows, 1);
   EXPECT_EQ(sequence.length(), 23);
+}
+
+// An interruption between the slices of a long answer ends sequences with recurrent state, on every rank alike; resume()
+// starts such a sequence anew, as it does on one device.
+TEST_F(Failure, ResumeStartsAnEndedSequenceAnew) {
+  for (const uint32_t n_ranks : {1u, 2u}) {
+    ModelOptions options = options_for(cuttable("qwen35"));
+    options.tensor_parallel = n_ranks, options.sum_parts = 2, options.prefix_cache_bytes = 1 << 24, options.max_decode_rows = 15;
+    const auto model = engine().load(options);
+    const auto prompt = tokens(1, 60, *model);
+    std::vector<int32_t> all(prompt.size());
+    std::iota(all.begin(), all.end(), 0);
+    Sequence sequence = model->sequence(), other = model->sequence();
+    sequence.resume(prompt);
+    ForwardOptions stopped;
+    stopped.cancelled = [n = 0]() mutable { return ++n == 2; };
+    const Feed feed = {&sequence, prompt, all};
+    EXPECT_THROW(model->forward({&feed, 1}, stopped), Error);
+    EXPECT_NE(refusal(*model, sequence, 1).find("this sequence has ended"), std::string::npos);
+    EXPECT_EQ(sequence.resume(prompt).reused, 0) << n_ranks << " ranks";
+    const Output found = model->forward(sequence, prompt);
+    const std::vector<float> kept(found.logits.begin(), found.logits.end());
+    const Output expected = model->forward(other, prompt);
+    EXPECT_EQ(std::memcmp(kept.data(), expected.logits.data(), kept.size() * sizeof(float)), 0) << n_ranks << " ranks";
+  }
 }
 
 }  // namespace

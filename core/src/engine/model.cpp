@@ -501,7 +501,7 @@ int64_t Sequence::truncate(int64_t n) {
 }
 
 Resumed Sequence::resume(std::span<const int32_t> prompt, const ResumeOptions& options) {
-  if (!impl_->twins.empty() && !impl_->state.is_open) impl_->model->settle_on_ranks(*impl_);
+  if (!impl_->twins.empty() && !impl_->state.is_open && impl_->state.fault.empty()) impl_->model->settle_on_ranks(*impl_);
   const Resumed out = impl_->model->resume(*impl_, prompt, options);
   for (Sequence& twin : impl_->twins) twin.resume(prompt, options);
   return out;
