@@ -32,6 +32,13 @@ size_t n_different(const std::vector<float>& found, const std::vector<float>& ex
   return n;
 }
 
+double relative_error(const std::vector<float>& found, const std::vector<float>& expected) {
+  EXPECT_EQ(found.size(), expected.size());
+  double error = 0, size = 0;
+  for (size_t i = 0; i < expected.size(); ++i) error += std::pow(double(found.at(i)) - expected[i], 2), size += std::pow(double(expected[i]), 2);
+  return std::sqrt(error / size);
+}
+
 class Ranks : public testing::TestWithParam<Case> {
  protected:
   std::unique_ptr<Model> load(uint32_t n_ranks, uint32_t parts, const std::function<void(ModelOptions&)>& change = {}) const {
@@ -88,15 +95,43 @@ TEST_P(Ranks, KeepCheckpointsThatTransactionsCross) {
   EXPECT_EQ(n_different(answers(*load(parts, parts, cached)), expected), 0u);
 }
 
+// Rows in place of embeddings, of which some see each other both ways where the model has that.
+TEST_P(Ranks, TakeRowsInPlaceOfEmbeddings) {
+  const std::string architecture = GetParam().architecture;
+  if (architecture == "gemma4e") GTEST_SKIP() << "it takes no such rows";
+  const bool sees_spans = architecture.starts_with("gemma");
+  const auto with_rows = [](ModelOptions& options) { options.overlay = true; };
+  const auto answers = [sees_spans](Model& model, bool with) {
+    const int64_t width = model.entry("main").overlay_width;
+    EXPECT_GT(width, 0);
+    const std::vector<int32_t> positions = {2, 3, 4, 5, 70}, spans = {0, 0, 0, 0, -1};
+    std::vector<float> rows(positions.size() * size_t(width));
+    for (size_t i = 0; i < rows.size(); ++i) rows[i] = float(int(i * 2654435761u % 2001) - 1000) * 1e-3f;
+    const std::vector<int32_t> text = tokens(1, 80, model);
+    const std::vector<int32_t> wanted = {3, 5, 6, 79};
+    Sequence sequence = model.sequence();
+    Feed feed = {&sequence, text, wanted, {}, {}};
+    if (with) feed.overlay = {rows, positions, sees_spans ? std::span<const int32_t>(spans) : std::span<const int32_t>()};
+    const Output out = model.forward({&feed, 1}, {});
+    return std::vector<float>(out.logits.begin(), out.logits.end());
+  };
+  const uint32_t parts = GetParam().parts;
+  const std::vector<float> expected = answers(*load(1, parts, with_rows), true);
+  const auto model = load(parts, parts, with_rows);
+  EXPECT_EQ(n_different(answers(*model, true), expected), 0u);
+  EXPECT_NE(n_different(answers(*model, false), expected), 0u);
+  if (GetParam().precision != Precision::kExact) return;
+  EXPECT_LT(relative_error(expected, answers(*load(1, 1, with_rows), true)), 1e-4);
+}
+
 // A sum in parts is the same sum but for the order of its additions. At default precision the rounding of values to come
 // could tip over.
 class SumsInParts : public Ranks {};
 TEST_P(SumsInParts, AreCloseToSumsInOnePart) {
   const std::vector<float> whole = trace(*load(1, 1)), parts = trace(*load(1, GetParam().parts));
   ASSERT_EQ(whole.size(), parts.size());
-  double error = 0, size = 0;
-  for (size_t i = 0; i < whole.size(); ++i) error += std::pow(double(parts[i]) - whole[i], 2), size += std::pow(double(whole[i]), 2);
-  EXPECT_LT(std::sqrt(error / size), 1e-4);
+  const double error = relative_error(parts, whole);
+  EXPECT_LT(error, 1e-4);
   EXPECT_GT(error, 0) << "no sum was cut";
 }
 

@@ -58,6 +58,8 @@ class Cutter {
 
   CutGraph run() {
     graph_.softcap = in_.softcap, graph_.never = in_.never, graph_.id_map = in_.id_map, graph_.n_layers = in_.n_layers;
+    graph_.sees_spans = in_.sees_spans;
+    if (in_.overlay >= 0) graph_.overlay = held(in_.overlay).own;
     for (const Node& node : in_.nodes) cut(node);
     graph_.logits = whole(in_.logits);
     for (const auto& [name, value] : in_.taps) graph_.taps[name] = whole(value);
