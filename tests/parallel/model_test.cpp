@@ -61,6 +61,10 @@ TEST_P(Ranks, GiveTheBitsOfOneDeviceWithAsManyParts) {
     EXPECT_EQ(n_different(trace(*model), expected), 0u) << "with " << n << " ranks, again";
   }
   EXPECT_EQ(n_different(trace(*load(parts, parts, [](ModelOptions& options) { options.poison = true; })), expected), 0u) << "with what must not be read poisoned";
+  for (const uint32_t workers : {2u, 3u}) {
+    const auto more = [&](ModelOptions& options) { options.threads = workers * parts; };
+    EXPECT_EQ(n_different(trace(*load(parts, parts, more)), expected), 0u) << workers << " workers a rank";
+  }
 }
 
 // The prefix cache follows a sequence; where a transaction's kept rows reach a multiple of 64 it takes a step of its own, to

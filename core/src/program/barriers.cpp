@@ -37,7 +37,7 @@ struct Locality {
 Locality locality(const Selected& one) {
   if (one.node.op != TENON_OP_COMPOSITE) {
     const graph::OpInfo* info = graph::op_info(one.node.op);
-    return {info->column_local, info->row_local};
+    return info ? Locality{info->column_local, info->row_local} : Locality{0, false};  // none: an exchange between ranks
   }
   Locality out;
   for (const graph::Node& part : one.parts) out.row_local = out.row_local && graph::op_info(part.op)->row_local;
