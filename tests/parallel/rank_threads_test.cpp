@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <new>
 #include <string>
 #include <thread>
 
@@ -74,6 +76,18 @@ TEST_F(RankThreads, EndWhereOneRefusesWhatTheOthersHaveDone) {
     EXPECT_THROW(threads.run([&](uint32_t rank) { if (rank == alone) refuse("no room"); }), Error);
     EXPECT_THROW(threads.run([](uint32_t) {}), Error) << "rank " << alone;
   }
+}
+
+TEST_F(RankThreads, SayWhichRankIsOutOfMemory) {
+  try {
+    threads_.run([&](uint32_t rank) { if (rank == 1) throw std::bad_alloc(); });
+    ADD_FAILURE() << "it went well";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kCapacity);
+    EXPECT_STREQ(error.what(), "rank 1: out of memory");
+  }
+  EXPECT_TRUE(aborted_);
+  EXPECT_EQ(said([](uint32_t) {}), "the ranks have ended: rank 1: out of memory");
 }
 
 }  // namespace

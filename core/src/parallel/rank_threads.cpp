@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <new>
+
 namespace tenon::parallel {
 namespace {
 
@@ -24,6 +26,8 @@ std::exception_ptr of_rank(uint32_t rank, const std::exception_ptr& error) {
   } catch (const Error& e) {
     if (is_alike(error)) return error;
     return std::make_exception_ptr(Error(e.kind(), fmt::format("rank {}: {}", rank, e.what())));
+  } catch (const std::bad_alloc&) {
+    return std::make_exception_ptr(Error(ErrorKind::kCapacity, fmt::format("rank {}: out of memory", rank)));
   } catch (const std::exception& e) {
     return std::make_exception_ptr(Error(ErrorKind::kRuntime, fmt::format("rank {}: {}", rank, e.what())));
   }
