@@ -192,6 +192,9 @@ class Folders(Case):
         for text in named:
             self.assertIn(text, self.errors)
 
+    def test_a_cache_takes_types_that_the_models_format_does_not_have(self):
+        self.tenon("eval", "-m", self.model, "--tokens", "5,6", "--out", self.folder / "o", "--cache-type-k", "q8_0", "--cache-type-v", "q4_0")
+
     def tensors(self):
         blob = (self.model / "model.safetensors").read_bytes()
         begin = 8 + struct.unpack_from("<Q", blob)[0]

@@ -114,6 +114,8 @@ Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options, const R
     throw Error(ErrorKind::kUsage, "at least one sequence and 15 decode rows are needed");
   build_entries();
   check_vocabulary(source().metadata(), vocab());
+  for (const std::string& type : {options_.cache_type_k, options_.cache_type_v})
+    if (!type.empty()) plugins.open_dtype(type);  // the model's own format need not have it
   pick_backend(plugins);
   pick_context();
   cut_for_rank();
