@@ -270,8 +270,8 @@ class Cutter {
     switch (node.op) {
       case TENON_OP_LINEAR: return linear(node);
       case TENON_OP_EXPERT_FFN: return expert_ffn(node);
-      case TENON_OP_NORM: done = norm(node); break;
-      case TENON_OP_ROPE: done = rope(node); break;
+      case TENON_OP_NORM: done = by_groups(node, node.attr_as<tenon_norm_attr>().group); break;
+      case TENON_OP_ROPE: done = by_groups(node, node.attr_as<tenon_rope_attr>().head_dim); break;
       case TENON_OP_GATE: done = gate(node); break;
       case TENON_OP_GLU:
       case TENON_OP_ADD:
@@ -416,22 +416,10 @@ class Cutter {
     return true;
   }
 
-  // Statistics of groups of columns: none may be cut.
-  bool norm(const Node& node) {
+  // Works on groups of columns, none of which may be cut: a norm's statistics, a rotary head. 0: on the whole row.
+  bool by_groups(const Node& node, int64_t group) {
     const Shard shard = shard_of(node.in[0]);
-    const int64_t group = node.attr_as<tenon_norm_attr>().group;
     const auto x = shard.is_whole() || !group || !in_units(shard, group) ? std::nullopt : own(node.in[0]);
-    if (!x) return false;
-    Node out = node;
-    out.in = {*x};
-    for (int32_t& id : out.weight) id = weight(id);
-    apart(std::move(out), {shard});
-    return true;
-  }
-
-  bool rope(const Node& node) {
-    const Shard shard = shard_of(node.in[0]);
-    const auto x = shard.is_whole() || !in_units(shard, node.attr_as<tenon_rope_attr>().head_dim) ? std::nullopt : own(node.in[0]);
     if (!x) return false;
     Node out = node;
     out.in = {*x};
