@@ -67,9 +67,7 @@ Configured::Configured(const source::ModelSource& source, plugin::PluginHost& pl
       best = score, architecture_ = candidate.record, plugin_ = candidate.plugin;
   }
   if (!architecture_) {
-    std::vector<std::string> installed;
-    for (const plugin::PluginRecord& record : plugins.plugins())
-      if (record.refusal.empty()) installed.insert(installed.end(), record.architectures.begin(), record.architectures.end());
+    const std::vector<std::string> installed = plugins.installed(&plugin::PluginRecord::architectures);
     const std::string refusals = plugins.refusals();
     throw Error(ErrorKind::kFile, fmt::format("{}: no plugin serves architecture \"{}\"; installed: {}{}{}", source.file_paths().at(0),
                                               fmt::join(ids, "\", \""), installed.empty() ? "none" : fmt::format("{}", fmt::join(installed, ", ")),
@@ -168,9 +166,7 @@ void Loaded::pick_backend(plugin::PluginHost& plugins) {
   for (const tenon_backend* candidate : plugins.registry().backends)
     if (view(candidate->name) == name) backend = candidate;
   if (!backend) {
-    std::vector<std::string> installed;
-    for (const plugin::PluginRecord& record : plugins.plugins())
-      if (record.refusal.empty()) installed.insert(installed.end(), record.backends.begin(), record.backends.end());
+    const std::vector<std::string> installed = plugins.installed(&plugin::PluginRecord::backends);
     const std::string refusals = plugins.refusals();
     throw Error(options_.backend == "auto" ? ErrorKind::kRuntime : ErrorKind::kUsage, fmt::format("no backend \"{}\"; installed: {}{}{}", name, fmt::join(installed, ", "),
                                                refusals.empty() ? "" : "; refused: ", refusals));

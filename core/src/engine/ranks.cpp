@@ -19,9 +19,7 @@ const tenon_collective& find_collective(plugin::PluginHost& plugins, const Model
   plugins.open_collective(options.collective);
   for (const tenon_collective* collective : plugins.registry().collectives)
     if (std::string_view(collective->name.data, size_t(collective->name.size)) == options.collective) return *collective;
-  std::vector<std::string> installed;
-  for (const plugin::PluginRecord& record : plugins.plugins())
-    if (record.refusal.empty()) installed.insert(installed.end(), record.collectives.begin(), record.collectives.end());
+  const std::vector<std::string> installed = plugins.installed(&plugin::PluginRecord::collectives);
   const std::string refusals = plugins.refusals();
   throw Error(ErrorKind::kUsage, fmt::format("no collective \"{}\"; installed: {}{}{}", options.collective,
                                              installed.empty() ? "none" : fmt::format("{}", fmt::join(installed, ", ")),

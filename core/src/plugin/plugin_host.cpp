@@ -265,6 +265,14 @@ std::string PluginHost::refusals() const {
   return text;
 }
 
+std::vector<std::string> PluginHost::installed(std::vector<std::string> PluginRecord::*names) const {
+  const std::lock_guard lock(impl_->mutex);
+  std::vector<std::string> out;
+  for (const PluginRecord& record : impl_->records)
+    if (record.refusal.empty()) out.insert(out.end(), (record.*names).begin(), (record.*names).end());
+  return out;
+}
+
 void check_status(tenon_status status, std::string_view what) {
   if (status == TENON_OK) return;
   const std::string message = take_message();

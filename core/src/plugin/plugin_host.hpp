@@ -71,6 +71,8 @@ class PluginHost {
   static std::string take_message();
   // "name: reason" of every plugin that was refused, for messages that say what is missing.
   std::string refusals() const;
+  // What the manifests of plugins that are not refused promise, such as all of &PluginRecord::backends, in their order.
+  std::vector<std::string> installed(std::vector<std::string> PluginRecord::*names) const;
 
  private:
   struct Impl;

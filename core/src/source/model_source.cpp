@@ -29,10 +29,7 @@ std::string first_bytes(std::span<const uint8_t> head) {
 
 std::string installed_formats(const plugin::PluginHost& plugins) {
   std::string names;
-  for (const plugin::PluginRecord& record : plugins.plugins()) {
-    if (!record.refusal.empty()) continue;
-    for (const std::string& format : record.formats) names += (names.empty() ? "" : ", ") + format;
-  }
+  for (const std::string& format : plugins.installed(&plugin::PluginRecord::formats)) names += (names.empty() ? "" : ", ") + format;
   std::string text = names.empty() ? "no format plugin is installed" : "installed formats: " + names;
   if (const std::string refusals = plugins.refusals(); !refusals.empty()) text += "; refused plugins: " + refusals;
   return text;
