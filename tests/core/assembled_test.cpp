@@ -73,9 +73,6 @@ class AssembledTest : public ::testing::Test {
       written->read(r, std::min<int64_t>(2, rows - r), found.data() + r * cols);
     EXPECT_EQ(found, expected) << "written again";
   }
-  static void expect_in(const std::string& text, std::initializer_list<const char*> parts) {
-    for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" in: " << text;
-  }
 
   FakeSource source_;
   FakeDevice device_;

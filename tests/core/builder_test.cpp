@@ -14,6 +14,7 @@ namespace tenon::graph {
 namespace {
 
 using core_test::Builder;
+using core_test::expect_in;
 using core_test::FakeSource;
 using core_test::str;
 
@@ -48,9 +49,6 @@ class BuilderTest : public ::testing::Test {
     });
   }
   static void finish(const Builder& b, int32_t x) { b.logits(b.linear(b.select(x), {b.weight("out", 16, 8)})[0]); }
-  static void expect_in(const std::string& text, std::initializer_list<const char*> parts) {
-    for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" in: " << text;
-  }
 
   FakeSource source_;
   std::vector<tenon_name_rule> rules_;

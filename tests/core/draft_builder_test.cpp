@@ -11,6 +11,7 @@ namespace tenon::graph {
 namespace {
 
 using core_test::Builder;
+using core_test::expect_in;
 using core_test::FakeSource;
 using core_test::str;
 
@@ -61,9 +62,6 @@ class DraftBuilderTest : public ::testing::Test {
       return error.what();
     }
     return "";
-  }
-  static void expect_in(const std::string& text, std::initializer_list<const char*> parts) {
-    for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" in: " << text;
   }
 
   static FakeSource file(int64_t head_rows, bool is_model) {

@@ -71,9 +71,6 @@ class ExpertsTest : public ::testing::Test {
   tenon_addr at(const std::string& tensor, uint64_t offset = 0) const {
     return reinterpret_cast<tenon_addr>(source_.data(source_.find(tensor)->planes[0])) + offset;
   }
-  static void expect_in(const std::string& text, std::initializer_list<const char*> parts) {
-    for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" in: " << text;
-  }
 
   FakeSource source_;
   FakeDevice device_;

@@ -1,5 +1,7 @@
 #include "fakes.hpp"
 
+#include <gtest/gtest.h>
+
 #include <atomic>
 #include <barrier>
 #include <cstdlib>
@@ -262,6 +264,10 @@ graph::Graph build(const graph::NameMap& names, const std::function<void(const B
   };
   return graph::build_graph(architecture, const_cast<std::function<void(const Builder&)>*>(&body), "main", names, draft,
                             with_overlay);
+}
+
+void expect_in(const std::string& text, std::initializer_list<const char*> parts) {
+  for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << '"' << part << "\" in: " << text;
 }
 
 }  // namespace tenon::core_test

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <span>
@@ -152,5 +153,8 @@ class Builder {
 // Builds a graph for a file by a function in an architecture's place. Throws what build_graph() throws.
 graph::Graph build(const graph::NameMap& names, const std::function<void(const Builder&)>& body,
                    const graph::DraftFor* draft = nullptr, bool with_overlay = false);
+
+// Each of the parts stands in the text.
+void expect_in(const std::string& text, std::initializer_list<const char*> parts);
 
 }  // namespace tenon::core_test

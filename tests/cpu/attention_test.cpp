@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu_kernels.hpp"
+#include "attention_cases.hpp"
 
 namespace tenon::testing {
 namespace {
@@ -39,38 +39,16 @@ Store filled(const Shape& s, const std::vector<int32_t>& lengths) {
   return store;
 }
 
-// Queries of (sequence, position), the same whatever step they come in.
-std::vector<float> queries(const Step& step, const Shape& s) {
-  std::vector<float> out;
-  for (uint32_t r = 0; r < step.rows(); ++r) {
-    const auto q = Random(uint64_t(step.seq[r]) * 777777 + uint64_t(step.index[r])).normals(s.heads * s.dim, 2);
-    out.insert(out.end(), q.begin(), q.end());
-  }
-  return out;
-}
-
 OpCase attention(const Shape& s, const Step& step, const Store& store, uint32_t phase) {
   OpCase c(TENON_OP_ATTENTION, attr_of(s), step);
   const int64_t cols = int64_t(s.heads) * s.dim;
-  c.strided(step.rows(), cols, queries(step, s), s.heads, 16, 32).store(store).output(int64_t(s.heads) * s.dim_v);
+  c.strided(step.rows(), cols, queries(step, int64_t(s.heads) * s.dim), s.heads, 16, 32).store(store).output(int64_t(s.heads) * s.dim_v);
   c.phase(phase);
   return c;
 }
 
 void expect_like_reference(const Shape& s, const std::vector<SeqRows>& sequences, uint32_t phase) {
-  std::vector<int32_t> lengths;
-  for (const SeqRows& q : sequences) lengths.push_back(q.past + q.rows);
-  const OpCase c = attention(s, Step(sequences), filled(s, lengths), phase);
-  for (const tenon_kernel* kernel : variants("attention")) {
-    const RunResult one = run_op(*kernel, c);
-    ASSERT_TRUE(one.accepted) << one.why_not;
-    const Difference d = compare(one.out[0], run_reference(c, one).out[0]);
-    EXPECT_TRUE(d.comparable && d.relative_rms < 1e-6) << name_of(*kernel) << ", phase " << phase << ": " << d.text();
-    for (const uint32_t workers : {2u, 3u, 7u}) {
-      const RunResult many = run_op(*kernel, c, {.workers = workers});
-      EXPECT_TRUE(equal_bits(many.out[0], one.out[0])) << name_of(*kernel) << ", workers " << workers;
-    }
-  }
+  testing::expect_like_reference("attention", attention(s, Step(sequences), filled(s, lengths_of(sequences)), phase), phase);
 }
 
 TEST(CpuAttention, AgreesWithTheReferenceForManyShapes) {
@@ -91,16 +69,10 @@ TEST(CpuAttention, AgreesWithTheReferenceForManyShapes) {
   }
 }
 
-// Every query of a sequence, through steps of the given sizes.
 std::vector<float> in_steps(const tenon_kernel& kernel, const Shape& s, const Store& store, int32_t past,
                             const std::vector<int32_t>& sizes, uint32_t phase, uint32_t workers) {
-  std::vector<float> out;
-  for (const int32_t n : sizes) {
-    const RunResult got = run_op(kernel, attention(s, Step({{past, n}}), store, phase), {.workers = workers});
-    out.insert(out.end(), got.out[0].begin(), got.out[0].end());
-    past += n;
-  }
-  return out;
+  return testing::in_steps(kernel, past, sizes, workers,
+                           [&](const Step& step) { return attention(s, step, store, phase); });
 }
 
 TEST(CpuAttention, PrefillGivesTheSameBitsForEveryChunking) {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu_kernels.hpp"
+#include "attention_cases.hpp"
 
 namespace tenon::testing {
 namespace {
@@ -33,29 +33,12 @@ OpCase attention(const Shape& s, const Step& step, const Store& store, uint32_t 
   attr.struct_size = sizeof attr, attr.heads = s.heads, attr.rank = s.rank, attr.rope_dim = s.rope_dim;
   attr.scale = 1 / std::sqrt(float(s.cols()));
   OpCase c(TENON_OP_LATENT_ATTENTION, attr, step);
-  std::vector<float> queries;
-  for (uint32_t r = 0; r < step.rows(); ++r) {
-    const auto q = Random(uint64_t(step.seq[r]) * 777777 + uint64_t(step.index[r])).normals(s.heads * s.cols(), 2);
-    queries.insert(queries.end(), q.begin(), q.end());
-  }
-  c.strided(step.rows(), int64_t(s.heads) * s.cols(), queries, s.heads, 16, 32).store(store);
+  c.strided(step.rows(), int64_t(s.heads) * s.cols(), queries(step, int64_t(s.heads) * s.cols()), s.heads, 16, 32).store(store);
   return c.output(int64_t(s.heads) * s.rank).phase(phase);
 }
 
 void expect_like_reference(const Shape& s, const std::vector<SeqRows>& sequences, uint32_t phase) {
-  std::vector<int32_t> lengths;
-  for (const SeqRows& q : sequences) lengths.push_back(q.past + q.rows);
-  const OpCase c = attention(s, Step(sequences), filled(s, lengths), phase);
-  for (const tenon_kernel* kernel : variants("latent_attention")) {
-    const RunResult one = run_op(*kernel, c);
-    ASSERT_TRUE(one.accepted) << one.why_not;
-    const Difference d = compare(one.out[0], run_reference(c, one).out[0]);
-    EXPECT_TRUE(d.comparable && d.relative_rms < 1e-6) << name_of(*kernel) << ", phase " << phase << ": " << d.text();
-    for (const uint32_t workers : {2u, 3u, 7u}) {
-      const RunResult many = run_op(*kernel, c, {.workers = workers});
-      EXPECT_TRUE(equal_bits(many.out[0], one.out[0])) << name_of(*kernel) << ", workers " << workers;
-    }
-  }
+  testing::expect_like_reference("latent_attention", attention(s, Step(sequences), filled(s, lengths_of(sequences)), phase), phase);
 }
 
 TEST(CpuLatentAttention, AgreesWithTheReferenceForManyShapes) {
@@ -72,16 +55,10 @@ TEST(CpuLatentAttention, AgreesWithTheReferenceForManyShapes) {
   }
 }
 
-// Every query of a sequence, through steps of the given sizes.
 std::vector<float> in_steps(const tenon_kernel& kernel, const Shape& s, const Store& store, int32_t past,
                             const std::vector<int32_t>& sizes, uint32_t phase, uint32_t workers) {
-  std::vector<float> out;
-  for (const int32_t n : sizes) {
-    const RunResult got = run_op(kernel, attention(s, Step({{past, n}}), store, phase), {.workers = workers});
-    out.insert(out.end(), got.out[0].begin(), got.out[0].end());
-    past += n;
-  }
-  return out;
+  return testing::in_steps(kernel, past, sizes, workers,
+                           [&](const Step& step) { return attention(s, step, store, phase); });
 }
 
 TEST(CpuLatentAttention, ChunksAndGroupingsGiveTheSameBits) {
