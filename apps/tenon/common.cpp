@@ -1,6 +1,7 @@
 #include "common.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "interrupt.hpp"
 
@@ -12,6 +13,48 @@ constexpr int64_t kDefaultContext = 8192;  // what the engine takes for context 
 Precision precision_of(const Arguments& arguments) {
   const std::string name = arguments.text("precision", "default");
   return name == "exact" ? Precision::kExact : name == "fast" ? Precision::kFast : Precision::kDefault;
+}
+
+constexpr int64_t kMostRanks = 64;
+
+// A number in `text`, all of it, from 1 to 64; else a usage error.
+uint32_t rank_count(const char* flag, const std::string& text) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > kMostRanks)
+    throw Error(ErrorKind::kUsage, std::string("--") + flag + ": \"" + text + "\": expected 1 to " + std::to_string(kMostRanks));
+  return static_cast<uint32_t>(value);
+}
+
+// A number of ranks, or a list of layers with theirs.
+void set_count_or_list(const Arguments& arguments, const char* flag, uint32_t& count, std::string& layers) {
+  const std::string text = arguments.text(flag);
+  if (text.find('@') != std::string::npos || text.find(';') != std::string::npos)
+    layers = text;
+  else if (!text.empty() && text != "0")
+    count = rank_count(flag, text);
+}
+
+void set_ranks(ModelOptions& options, const Arguments& arguments) {
+  options.tensor_parallel = static_cast<uint32_t>(arguments.integer("ranks", 1));
+  set_count_or_list(arguments, "tensor-parallel", options.tensor_parallel, options.tensor_layers);
+  set_count_or_list(arguments, "expert-parallel", options.expert_parallel, options.expert_layers);
+  options.pipeline_parallel = static_cast<uint32_t>(arguments.integer("pipeline-parallel", 1));
+  options.interleave_experts = arguments.text("expert-owners") == "interleaved";
+  const std::vector<std::string> parts = arguments.list("sum-parts", ',');
+  if (parts.size() > 2) throw Error(ErrorKind::kUsage, "--sum-parts: expected P or P,E");
+  if (!parts.empty()) options.sum_parts = rank_count("sum-parts", parts[0]);
+  if (parts.size() == 2) options.expert_parts = rank_count("sum-parts", parts[1]);
+  options.fast_sums = arguments.text("sums") == "fast";
+  for (const std::string& device : arguments.list("devices", ',')) {
+    uint32_t number = 0;
+    const auto [end, error] = std::from_chars(device.data(), device.data() + device.size(), number);
+    if (error != std::errc() || end != device.data() + device.size())
+      throw Error(ErrorKind::kUsage, "--devices: \"" + device + "\" is no device number");
+    options.devices.push_back(number);
+  }
+  if (arguments.has("device")) options.devices = {static_cast<uint32_t>(arguments.integer("device", 0))};
+  options.collective = arguments.text("collective");
 }
 
 }  // namespace
@@ -27,9 +70,7 @@ ModelOptions model_options(const Arguments& arguments, int64_t needed) {
   options.path = text_or_usage_error(arguments, "model");
   options.backend = arguments.text("backend", "auto");
   options.threads = static_cast<uint32_t>(arguments.integer("threads", 0));
-  options.tensor_parallel = static_cast<uint32_t>(arguments.integer("tensor-parallel", arguments.integer("ranks", 1)));
-  options.sum_parts = static_cast<uint32_t>(arguments.integer("sum-parts", 0));
-  options.collective = arguments.text("collective", "threads");
+  set_ranks(options, arguments);
   options.precision = precision_of(arguments);
   options.context = arguments.integer("ctx-size", needed > kDefaultContext ? needed : 0);
   options.clip_context = !arguments.has("ctx-size");

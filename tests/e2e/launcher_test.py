@@ -76,7 +76,6 @@ class Usage(Case):
     def test_what_this_build_cannot_serve_is_status_2(self):
         self.refused('no collective "warp"', "eval", "-m", MODEL, "--tokens", "1", "--out", self.folder / "o", "--ranks", "2", "--collective", "warp")
         self.refused("no entry draft.0; there are main", "eval", "-m", MODEL, "--tokens", "1,2", "--out", self.folder / "o", "--entry", "draft.0")
-        self.refused("--device", "run", "-m", MODEL, "-p", "a", "--device", "1")
         self.refused("serve", "serve", "-m", MODEL)
         self.refused("warp", "run", "-m", MODEL, "-p", "a", "--backend", "warp")
 

@@ -154,9 +154,13 @@ TEST_P(OverlayTest, ASpanSeesItselfBothWaysAndNothingElseDoes) {
     for (int32_t i = 0; i < last; ++i) {
       const auto is_equal = same(row_of(after, size_t(i), *model), row_of(before, size_t(i), *model));
       if (i >= image.begin) n_changed += !is_equal;
-      if (i < image.begin || !sees_spans()) EXPECT_TRUE(is_equal) << "row " << i << ", image at " << image.begin;
+      if (i < image.begin || !sees_spans()) {
+        EXPECT_TRUE(is_equal) << "row " << i << ", image at " << image.begin;
+      }
     }
-    if (sees_spans()) EXPECT_GT(n_changed, (image.n - 1) / 2) << "image at " << image.begin;
+    if (sees_spans()) {
+      EXPECT_GT(n_changed, (image.n - 1) / 2) << "image at " << image.begin;
+    }
     if (GetParam().is_slow()) break;
   }
 }

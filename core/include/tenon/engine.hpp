@@ -37,10 +37,17 @@ struct ModelOptions {
   std::string draft_path;            // the file that holds the drafts, where the model's own does not; "" = the model's
   std::string backend = "auto";
   uint32_t threads = 0;  // of all ranks together; 0 = the machine's cores
-  // Ranks that share every layer: weights are cut by heads, channels and vocabulary. Sums over a cut axis have sum_parts
-  // parts, a multiple of the ranks (0: as many), folded in order; equal parts give equal bits, whatever the number of ranks.
-  uint32_t tensor_parallel = 1, sum_parts = 0;
-  std::string collective = "threads";  // what moves bytes between ranks
+  // Ranks: so many share each layer (by heads, channels, vocabulary), the experts of a layer are dealt over so many owners, and
+  // so many stages have layers of their own. In place of the numbers, lists "0-3@0,1;4-7@2,3" say which ranks have a layer.
+  uint32_t tensor_parallel = 1, expert_parallel = 1, pipeline_parallel = 1;
+  std::string tensor_layers, expert_layers;
+  bool interleave_experts = false;  // owners have every n-th expert, not neighbours
+  // Parts of sums over a cut axis, and of those inside an expert, folded in order: equal parts give equal bits on any number of
+  // ranks. 0: the fewest that the ranks allow. With fast_sums the collective adds up, in its own order.
+  uint32_t sum_parts = 0, expert_parts = 0;
+  bool fast_sums = false;
+  std::vector<uint32_t> devices;  // of each rank; empty: rank r has device r, or all have the only one
+  std::string collective;         // what moves bytes between ranks; "" = what fits the backend and how the program was started
   Precision precision = Precision::kDefault;
   int64_t context = 0;  // 0 = the smaller of the model's and 8192
   bool clip_context = false;  // a context above what the model was trained for becomes that

@@ -16,12 +16,13 @@ namespace engine {
 namespace {
 
 const tenon_collective& find_collective(plugin::PluginHost& plugins, const ModelOptions& options) {
-  plugins.open_collective(options.collective);
+  const std::string wanted = options.collective.empty() ? "threads" : options.collective;
+  plugins.open_collective(wanted);
   for (const tenon_collective* collective : plugins.registry().collectives)
-    if (std::string_view(collective->name.data, size_t(collective->name.size)) == options.collective) return *collective;
+    if (std::string_view(collective->name.data, size_t(collective->name.size)) == wanted) return *collective;
   const std::vector<std::string> installed = plugins.installed(&plugin::PluginRecord::collectives);
   const std::string refusals = plugins.refusals();
-  throw Error(ErrorKind::kUsage, fmt::format("no collective \"{}\"; installed: {}{}{}", options.collective,
+  throw Error(ErrorKind::kUsage, fmt::format("no collective \"{}\"; installed: {}{}{}", wanted,
                                              installed.empty() ? "none" : fmt::format("{}", fmt::join(installed, ", ")),
                                              refusals.empty() ? "" : "; refused: ", refusals));
 }
@@ -35,7 +36,7 @@ RankPlace first_place(plugin::PluginHost& plugins, const ModelOptions& options) 
   if (out.n_ranks > parallel::kMostRanks)
     throw Error(ErrorKind::kUsage, fmt::format("{} ranks: at most {} are served", out.n_ranks, parallel::kMostRanks));
   out.collective = &find_collective(plugins, options);
-  plugin::check_status(out.collective->unique(out.collective->self, out.group.data()), "collective " + options.collective);
+  plugin::check_status(out.collective->unique(out.collective->self, out.group.data()), "collective " + std::string(out.collective->name.data, size_t(out.collective->name.size)));
   return out;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "graph/graph.hpp"
+#include "plan.hpp"
 #include "shard.hpp"
 
 #include <cstdint>
@@ -25,7 +26,6 @@ struct ExchangeAttr {
   uint32_t struct_size, index;  // in CutGraph::exchanges
 };
 
-constexpr uint32_t kMostRanks = 64;
 
 struct CutOptions {
   uint32_t n_ranks = 1, rank = 0;
