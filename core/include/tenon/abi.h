@@ -788,6 +788,9 @@ typedef struct tenon_collective {
   tenon_status (*poll)(void* comm) TENON_NOEXCEPT;
   void (*abort)(void* comm) TENON_NOEXCEPT;
   void (*leave)(void* comm) TENON_NOEXCEPT;
+  /* Where ranks are processes that something else has started: how many there are and which of them this one is. The n-th
+   * unique() of each process then gives the same id. Null: ranks are threads of this process, as many as the host wants. */
+  tenon_status (*place)(void* self, uint32_t* n_ranks, uint32_t* rank) TENON_NOEXCEPT;
 } tenon_collective;
 
 /* ------------------------------------------------------------------------------------------------------------------

@@ -15,6 +15,11 @@ namespace tenon::sdk {
 
 using GroupId = std::array<uint8_t, 128>;
 
+// Which of how many processes this one is.
+struct ProcessPlace {
+  uint32_t n_ranks = 1, rank = 0;
+};
+
 // One rank's end of a group. One thread, but for abort() and poll(), which any thread may call. What throws has moved
 // nothing that others can rely on: the group is of no more use then.
 class Communicator {
@@ -40,8 +45,10 @@ class CollectiveRecord {
   // Waits until all n ranks have joined. Throws Error.
   using Join = std::function<std::unique_ptr<Communicator>(const GroupId&, uint32_t n, uint32_t rank, std::string_view backend,
                                                             uint32_t device)>;
-  CollectiveRecord(std::string name, uint32_t flags, Unique unique, Join join)
-      : name_(std::move(name)), unique_(std::move(unique)), join_(std::move(join)) {
+  // Only where ranks are processes that something else has started. Throws Error where they cannot be reached.
+  using Place = std::function<ProcessPlace()>;
+  CollectiveRecord(std::string name, uint32_t flags, Unique unique, Join join, Place place = {})
+      : name_(std::move(name)), unique_(std::move(unique)), join_(std::move(join)), place_(std::move(place)) {
     table_.struct_size = sizeof table_, table_.flags = flags, table_.name = to_str(name_), table_.self = this;
     table_.unique = [](void* self, uint8_t id[128]) noexcept {
       return guard([&] { std::memcpy(id, of(self).unique_().data(), sizeof(GroupId)); });
@@ -64,6 +71,13 @@ class CollectiveRecord {
     table_.poll = [](void* comm) noexcept { return guard([&] { end(comm).poll(); }); };
     table_.abort = [](void* comm) noexcept { end(comm).abort(); };
     table_.leave = [](void* comm) noexcept { delete &end(comm); };
+    if (!place_) return;
+    table_.place = [](void* self, uint32_t* n_ranks, uint32_t* rank) noexcept {
+      return guard([&] {
+        const ProcessPlace place = of(self).place_();
+        *n_ranks = place.n_ranks, *rank = place.rank;
+      });
+    };
   }
   CollectiveRecord(const CollectiveRecord&) = delete;
   CollectiveRecord& operator=(const CollectiveRecord&) = delete;
@@ -75,6 +89,7 @@ class CollectiveRecord {
   std::string name_;
   Unique unique_;
   Join join_;
+  Place place_;
   tenon_collective table_ = {};
 };
 
