@@ -224,6 +224,7 @@ std::vector<std::string> Arguments::list(std::string_view name, char separator) 
 Arguments parse_arguments(Verb verb, const std::vector<std::string>& words, const Environment& environment) {
   const VerbSpec& spec = spec_of(verb);
   Arguments arguments(verb);
+  arguments.processes_ = processes_of(environment);
   std::map<std::string, std::string, std::less<>> group_member;  // group -> flag given
 
   for (const po::option& given : split_words(verb, words)) {

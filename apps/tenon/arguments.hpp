@@ -7,10 +7,14 @@
 #include <vector>
 
 #include "options.hpp"
+#include "processes.hpp"
 
 namespace tenon::launcher {
 
 using Environment = std::map<std::string, std::string, std::less<>>;
+
+// The processes that an environment speaks of; one where it speaks of none.
+Processes processes_of(const Environment& environment);
 
 // Immutable after parse_arguments(). Values have the kind and range that the table asks for.
 class Arguments {
@@ -28,12 +32,14 @@ class Arguments {
   // Every value of a repeatable option, split at `separator`; empty parts are dropped.
   std::vector<std::string> list(std::string_view name, char separator) const;
   const std::vector<std::string>& positional() const { return positional_; }
+  const Processes& processes() const { return processes_; }
 
  private:
   friend Arguments parse_arguments(Verb, const std::vector<std::string>&, const Environment&);
   Verb verb_;
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
   std::vector<std::string> positional_;
+  Processes processes_;
 };
 
 // `words` are what follows the verb. Throws Error(kUsage) that names the flag or the variable.

@@ -30,6 +30,7 @@ ordered_json to_json(const Spread& rate) { return {{"median", rate.median}, {"mi
 // each time, as greedy generation does. The tokens fed are given, so every round does the same work.
 struct Round {
   double prefill_seconds = 0, decode_seconds = 0;
+  uint64_t prefill_sent_bytes = 0, decode_sent_bytes = 0;  // by all ranks to each other
 };
 
 Round run_round(Model& model, std::span<const int32_t> prompt, std::span<const int32_t> steps) {
@@ -44,14 +45,17 @@ Round run_round(Model& model, std::span<const int32_t> prompt, std::span<const i
     const Feed feed{&sequence, tokens, {&last, 1}};
     return argmax(model.forward({&feed, 1}, options).row(0));
   };
+  const uint64_t sent_before = model.sent_bytes();
   const auto begin = std::chrono::steady_clock::now();
   if (!prompt.empty()) found += feed(prompt);
   const auto middle = std::chrono::steady_clock::now();
+  const uint64_t sent_by_prompt = model.sent_bytes();
   for (const int32_t& token : steps) {
     stop_if_interrupted();
     found += feed({&token, 1});
   }
   round.decode_seconds = seconds_since(middle);
+  round.prefill_sent_bytes = sent_by_prompt - sent_before, round.decode_sent_bytes = model.sent_bytes() - sent_by_prompt;
   round.prefill_seconds = std::chrono::duration<double>(middle - begin).count();
   if (found < 0) throw Error(ErrorKind::kRuntime, "no likeliest token");  // keeps the searches from being left out
   return round;
@@ -86,7 +90,7 @@ int bench(const Arguments& arguments) {
   const std::span<const int32_t> steps = std::span(tokens).subspan(static_cast<size_t>(n_prompt));
 
   std::vector<double> prefill_rates, decode_rates;
-  run_round(*model, prompt, steps);
+  const Round sent = run_round(*model, prompt, steps);
   for (int64_t index = 0; index < n_rounds; ++index) {
     stop_if_interrupted();
     const Round round = run_round(*model, prompt, steps);
@@ -104,17 +108,20 @@ int bench(const Arguments& arguments) {
     ordered_json answer;
     answer["prefill"] = nullptr;
     answer["decode"] = nullptr;
-    if (n_prompt > 0) answer["prefill"] = {{"tokens_per_second", to_json(prefill)}, {"tokens", n_prompt}};
+    if (n_prompt > 0)
+      answer["prefill"] = {{"tokens_per_second", to_json(prefill)}, {"tokens", n_prompt}, {"sent_bytes", sent.prefill_sent_bytes}};
     if (n_steps > 0)
       answer["decode"] = {{"tokens_per_second", to_json(decode)},
                           {"tokens", n_steps},
                           {"bytes_per_token", info.decode_weight_bytes},
+                          {"sent_bytes_per_token", sent.decode_sent_bytes / static_cast<uint64_t>(n_steps)},
                           {"gigabytes_per_second", bytes_per_second / 1e9},
                           {"launches_per_layer", info.decode_launches_per_layer},
                           {"barriers_per_layer", info.decode_barriers_per_layer},
                           {"captured", info.captured}};
     answer["model"] = path;
     answer["threads"] = info.threads;
+    answer["ranks"] = info.n_ranks;
     answer["backend"] = info.backend;
     print(answer.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
     return 0;

@@ -35,8 +35,16 @@ void set_count_or_list(const Arguments& arguments, const char* flag, uint32_t& c
     count = rank_count(flag, text);
 }
 
+// Where several processes were started and no flag says what their plan is, all of them share each layer.
+uint32_t default_ranks(const Arguments& arguments) {
+  for (const char* flag : {"tensor-parallel", "expert-parallel", "pipeline-parallel"})
+    if (arguments.has(flag)) return 1;
+  const bool has_followers = arguments.verb() == Verb::kInspect || collective_of(arguments) != "threads";
+  return has_followers ? arguments.processes().n : 1;
+}
+
 void set_ranks(ModelOptions& options, const Arguments& arguments) {
-  options.tensor_parallel = static_cast<uint32_t>(arguments.integer("ranks", 1));
+  options.tensor_parallel = static_cast<uint32_t>(arguments.integer("ranks", default_ranks(arguments)));
   set_count_or_list(arguments, "tensor-parallel", options.tensor_parallel, options.tensor_layers);
   set_count_or_list(arguments, "expert-parallel", options.expert_parallel, options.expert_layers);
   options.pipeline_parallel = static_cast<uint32_t>(arguments.integer("pipeline-parallel", 1));
@@ -54,10 +62,20 @@ void set_ranks(ModelOptions& options, const Arguments& arguments) {
     options.devices.push_back(number);
   }
   if (arguments.has("device")) options.devices = {static_cast<uint32_t>(arguments.integer("device", 0))};
-  options.collective = arguments.text("collective");
+  options.collective = collective_of(arguments);
 }
 
 }  // namespace
+
+std::string collective_of(const Arguments& arguments) {
+  // A plan can be shown without the others.
+  const bool is_over_processes = arguments.processes().n > 1 && arguments.verb() != Verb::kInspect;
+  return arguments.text("collective", is_over_processes ? "mpi" : "");
+}
+
+uint32_t rank_timeout_ms(const Arguments& arguments) {
+  return static_cast<uint32_t>(1000 * arguments.integer("rank-timeout", 600));
+}
 
 EngineOptions engine_options(const Arguments& arguments) {
   EngineOptions options;
@@ -71,6 +89,7 @@ ModelOptions model_options(const Arguments& arguments, int64_t needed) {
   options.backend = arguments.text("backend", "auto");
   options.threads = static_cast<uint32_t>(arguments.integer("threads", 0));
   set_ranks(options, arguments);
+  options.rank_timeout_ms = rank_timeout_ms(arguments);
   options.precision = precision_of(arguments);
   options.context = arguments.integer("ctx-size", needed > kDefaultContext ? needed : 0);
   options.clip_context = !arguments.has("ctx-size");

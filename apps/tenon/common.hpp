@@ -18,6 +18,10 @@ EngineOptions engine_options(const Arguments& arguments);
 // request takes: without --ctx-size the model gets that, at least 8192, and no more than it was trained for.
 ModelOptions model_options(const Arguments& arguments, int64_t needed);
 
+// What moves values between ranks: what a flag says, or mpi where several processes were started; "" = what fits the backend.
+std::string collective_of(const Arguments& arguments);
+uint32_t rank_timeout_ms(const Arguments& arguments);
+
 // Loads with a progress bar and says on standard error what runs where.
 std::unique_ptr<Model> load_model(Engine& engine, const Arguments& arguments, ModelOptions options);
 

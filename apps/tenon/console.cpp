@@ -13,6 +13,7 @@ namespace tenon::launcher {
 namespace {
 
 constexpr double kRedrawSeconds = 0.1;
+bool is_hushed = false;
 
 }  // namespace
 
@@ -29,7 +30,10 @@ void set_verbosity(size_t verbosity) {
   if (verbosity > 0) set_log_level(verbosity == 1 ? "info" : "debug");
 }
 
+void hush(bool silent) { is_hushed = silent; }
+
 void print(std::string_view text) {
+  if (is_hushed) return;
   while (!text.empty()) {
     const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
     if (written >= 0) {
@@ -57,7 +61,9 @@ std::string printable(std::string_view text) {
   return out;
 }
 
-void note(const std::string& line) { std::fprintf(stderr, "tenon: %s\n", printable(line).c_str()); }
+void note(const std::string& line) {
+  if (!is_hushed) std::fprintf(stderr, "tenon: %s\n", printable(line).c_str());
+}
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -79,40 +85,44 @@ std::string size_text(uint64_t bytes) {
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
 bool output_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
 
-std::string ProgressBar::line(const Progress& progress, double seconds) {
-  const uint64_t total = std::max(progress.total_bytes, progress.done_bytes);
-  const double share = total ? static_cast<double>(progress.done_bytes) / static_cast<double>(total) : 1.0;
+std::string ProgressBar::line(std::span<const Progress> ranks, double seconds) {
+  const auto share_of = [](uint64_t done, uint64_t total) { return total ? static_cast<double>(done) / static_cast<double>(total) : 1.0; };
+  uint64_t done = 0, total = 0;
+  for (const Progress& rank : ranks) done += rank.done_bytes, total += std::max(rank.total_bytes, rank.done_bytes);
+  const double share = share_of(done, total);
   constexpr int kCells = 24;
   const int filled = static_cast<int>(share * kCells);
-  std::string text = std::string(progress.stage) + " [" + std::string(filled, '#') + std::string(kCells - filled, '.') +
+  std::string text = std::string(ranks.front().stage) + " [" + std::string(filled, '#') + std::string(kCells - filled, '.') +
                      "] " + fixed(100 * share, 0) + "% of " + size_text(total);
-  if (seconds > 0 && progress.done_bytes > 0) {
-    const double rate = static_cast<double>(progress.done_bytes) / seconds;
-    text += "  " + size_text(static_cast<uint64_t>(rate)) + "/s  " +
-            fixed(static_cast<double>(total - progress.done_bytes) / rate, 0) + " s left";
+  if (seconds > 0 && done > 0) {
+    const double rate = static_cast<double>(done) / seconds;
+    text += "  " + size_text(static_cast<uint64_t>(rate)) + "/s  " + fixed(static_cast<double>(total - done) / rate, 0) + " s left";
   }
+  if (ranks.size() > 1) text += "  ranks";
+  for (size_t i = 0; ranks.size() > 1 && i < ranks.size(); ++i)
+    text.append(" ").append(fixed(100 * share_of(ranks[i].done_bytes, ranks[i].total_bytes), 0)).append("%");
   return text;
 }
 
 void ProgressBar::update(const Progress& progress) {
   if (!terminal_ && !verbose_) return;
   const auto now = std::chrono::steady_clock::now();
-  if (stage_ != progress.stage) {
-    stage_ = progress.stage;
-    stage_begin_ = last_drawn_ = now;
-    ended_ = false;
-  }
+  const size_t rank = progress.rank;
+  while (ranks_.size() <= rank) ranks_.push_back({progress.stage, 0, 1, static_cast<uint32_t>(ranks_.size())}), times_.push_back({now});
+  if (ranks_[rank].stage != std::string_view(progress.stage)) times_[rank] = {now};
+  ranks_[rank] = progress;
   const bool end = progress.done_bytes >= progress.total_bytes;
-  if (end && verbose_ && !ended_) {
-    ended_ = true;
+  if (end && verbose_ && !times_[rank].ended) {
+    times_[rank].ended = true;
     clear();
-    note(stage_ + ": " + size_text(progress.total_bytes) + " in " + fixed(seconds_since(stage_begin_), 2) + " s");
+    const std::string whose = ranks_.size() > 1 ? "rank " + std::to_string(rank) + ": " : "";
+    note(whose + progress.stage + ": " + size_text(progress.total_bytes) + " in " + fixed(seconds_since(times_[rank].begin), 2) + " s");
   } else if (end) {
     clear();
   } else if (terminal_ && seconds_since(last_drawn_) >= kRedrawSeconds) {
     last_drawn_ = now;
     shown_ = true;
-    std::fprintf(stderr, "\r%s\033[K", line(progress, seconds_since(stage_begin_)).c_str());
+    std::fprintf(stderr, "\r%s\033[K", line(ranks_, seconds_since(times_[rank].begin)).c_str());
   }
 }
 

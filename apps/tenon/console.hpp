@@ -2,9 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <span>
 #include <string>
 #include <string_view>
 #include <tenon/engine.hpp>
+#include <vector>
 
 namespace tenon::launcher {
 
@@ -23,6 +25,9 @@ class OutputError : public Error {
 void open_console();
 // How much the engine logs: 0 warnings, or what TENON_LOG says; 1 information; 2 details.
 void set_verbosity(size_t verbosity);
+
+// From now on nothing is printed or noted: another process does it. Or again everything.
+void hush(bool silent);
 
 // Writes all of `text` at once, unbuffered: what was generated is seen. Throws OutputError.
 void print(std::string_view text);
@@ -48,13 +53,20 @@ class ProgressBar {
   void update(const Progress& progress);
   void clear();
 
-  // The line a terminal shows; separate for tests. Seconds are those since the stage began.
-  static std::string line(const Progress& progress, double seconds);
+  // The line a terminal shows; separate for tests: of all ranks together, and how far each is. Seconds are those since the
+  // stage began.
+  static std::string line(std::span<const Progress> ranks, double seconds);
 
  private:
-  bool terminal_, verbose_, shown_ = false, ended_ = false;
-  std::string stage_;
-  std::chrono::steady_clock::time_point stage_begin_, last_drawn_;
+  using Time = std::chrono::steady_clock::time_point;
+  struct Rank {
+    Time begin;
+    bool ended = false;
+  };
+  bool terminal_, verbose_, shown_ = false;
+  std::vector<Progress> ranks_;  // how far each is, by its number
+  std::vector<Rank> times_;      // of the same
+  Time last_drawn_;
 };
 
 bool stderr_is_terminal();

@@ -3,9 +3,11 @@
 #include <tenon/abi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <thread>
 
 #include "console.hpp"
 #include "interrupt.hpp"
@@ -48,6 +50,13 @@ bool wants_help(const std::vector<std::string>& words) {
   return std::any_of(words.begin(), end, [](const std::string& word) { return word == "--help" || word == "-h"; });
 }
 
+// Where several processes were started all of them refuse what is wrong, and rank 0 says so. The first to end ends them all,
+// so the others give it the time.
+int refused(const Processes& processes, int status) {
+  if (processes.rank > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+  return status;
+}
+
 int run_verb(const std::vector<std::string>& words, const Environment& environment) {
   if (words.empty()) {
     std::fputs(help_text().c_str(), stderr);
@@ -87,6 +96,10 @@ int run_verb(const std::vector<std::string>& words, const Environment& environme
   // Plugins may be tested for minutes, in processes of their own, and nothing is kept: there a signal just ends it.
   if (spec->verb != Verb::kPlugins) watch_interrupts();
   set_verbosity(arguments.count("verbose"));
+  if (arguments.processes().rank > 0) {
+    set_log_level("error");  // what there is to say of a model's files rank 0 says
+    return follow(arguments);
+  }
   return dispatch(arguments);
 }
 
@@ -96,23 +109,26 @@ Environment read_environment(char** block) {
   Environment environment;
   for (; block && *block; ++block) {
     const char* equals = std::strchr(*block, '=');
-    if (equals && std::strncmp(*block, "TENON_", 6) == 0)
-      environment.emplace(std::string(*block, equals - *block), equals + 1);
+    if (!equals) continue;
+    const std::string name(*block, equals - *block);
+    if (name.starts_with("TENON_") || is_process_variable(name)) environment.emplace(name, equals + 1);
   }
   return environment;
 }
 
 int launch(const std::vector<std::string>& words, const Environment& environment) {
+  const Processes processes = processes_of(environment);
   try {
     open_console();
     ignore_write_signals();
+    hush(processes.rank > 0);
     return run_verb(words, environment);
   } catch (const OutputError& error) {
     if (!error.closed_pipe()) note(error.what());
     return error.exit_status();
   } catch (const Error& error) {
     note(error.what());
-    return error.exit_status();
+    return refused(processes, error.exit_status());
   } catch (const std::bad_alloc&) {
     note("out of memory");
     return Error(ErrorKind::kCapacity, "").exit_status();

@@ -8,7 +8,8 @@
 
 namespace tenon::launcher {
 
-// The TENON_… variables of an environment block (an array of NAME=VALUE that ends with a null pointer).
+// The TENON_… variables of an environment block (an array of NAME=VALUE that ends with a null pointer), and those that tell
+// processes that were started together of each other.
 Environment read_environment(char** block);
 
 // Runs `tenon WORDS…` and answers its exit status: 0 done, 1 failed at run time, 2 wrong usage, 3 file not usable,

@@ -18,10 +18,11 @@ namespace tenon {
 
 enum class Precision { kExact, kDefault, kFast };
 
-// Called on the loading thread, often; done = total at the end of a stage.
+// Called on loading threads, often, one call at a time; done = total at the end of a stage.
 struct Progress {
   const char* stage;  // "read", "pack"
   uint64_t done_bytes, total_bytes;
+  uint32_t rank = 0;  // that is so far
 };
 using ProgressCallback = std::function<void(const Progress&)>;
 using CancelCallback = std::function<bool()>;  // true = stop; polled between slices and steps
@@ -48,6 +49,7 @@ struct ModelOptions {
   bool fast_sums = false;
   std::vector<uint32_t> devices;  // of each rank; empty: rank r has device r, or all have the only one
   std::string collective;         // what moves bytes between ranks; "" = what fits the backend and how the program was started
+  uint32_t rank_timeout_ms = 600'000;  // how long a rank may keep the others waiting
   Precision precision = Precision::kDefault;
   int64_t context = 0;  // 0 = the smaller of the model's and 8192
   bool clip_context = false;  // a context above what the model was trained for becomes that
@@ -195,6 +197,8 @@ class Model {
  public:
   ~Model();
   const ModelInfo& info() const;
+  // Bytes that all ranks together have sent each other in steps, since the model was loaded.
+  uint64_t sent_bytes() const;
   const Tokenizer& tokenizer() const;  // throws Error(kFile) when the file has none
   std::string chat_template() const;   // "" when the file has none
 
@@ -252,12 +256,23 @@ struct QuantizeReport {
   std::map<std::string, Type> types;
 };
 
+struct FollowOptions {
+  std::string collective = "mpi";
+  uint32_t rank_timeout_ms = 600'000;  // as in ModelOptions
+};
+struct FollowReport {
+  std::optional<Error> failure;  // of this rank
+  bool is_known = true;          // to rank 0, which reports it
+};
+
 class Engine {
  public:
   explicit Engine(EngineOptions options = {});
   ~Engine();
   // Throws Error: kFile for files, kCapacity for memory, kUsage for options. Nothing stays loaded on failure.
   std::unique_ptr<Model> load(const ModelOptions& options);
+  // Where ranks are processes: serves as one of those other than 0, for one model that rank 0 loads, until that is gone.
+  FollowReport follow(const FollowOptions& options);
   // Only the tokenizer: needs no architecture and no weights.
   std::shared_ptr<const Tokenizer> load_tokenizer(const std::string& path);
   // Only the chat template's text; "" when the file has none.
@@ -274,6 +289,7 @@ class Engine {
 
  private:
   std::unique_ptr<Model> load_ranks(const ModelOptions& options);
+  std::unique_ptr<Model> load_processes(const ModelOptions& options);
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

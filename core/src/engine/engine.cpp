@@ -4,16 +4,16 @@
 #include "loaded.hpp"
 #include "model_impl.hpp"
 #include "naming.hpp"
+#include "plan_options.hpp"
 #include "plugin/plugin_host.hpp"
 #include "plugin/report.hpp"
 #include "quantize/quantize.hpp"
+#include "processes.hpp"
 #include "ranks.hpp"
 
 #include <tenon/error.hpp>
 
 #include <fmt/format.h>
-
-#include <iterator>
 
 namespace tenon {
 
@@ -31,6 +31,8 @@ std::unique_ptr<Model> Engine::load(const ModelOptions& options) {
       throw Error(ErrorKind::kUsage, "experts by owner, stages and lists of layers are not served yet");
     for (const uint32_t device : options.devices)
       if (device) throw Error(ErrorKind::kUsage, "device " + std::to_string(device) + ": only a backend's first device is served yet");
+    if (!options.collective.empty() && engine::has_processes(engine::find_collective(impl_->plugins, options.collective)))
+      return load_processes(options);
     if (options.tensor_parallel > 1) return load_ranks(options);
     auto parts = std::make_unique<engine::Loaded>(impl_->plugins, options);
     parts->prepare();
@@ -51,9 +53,9 @@ std::unique_ptr<Model> Engine::load_ranks(const ModelOptions& options) {
   std::vector<const parallel::Communicator*> communicators;
   for (const auto& part : parts) communicators.push_back(part->communicator());
   std::vector<std::unique_ptr<Model>> models(n);
-  auto ranks = std::unique_ptr<engine::Ranks>(new engine::Ranks{{}, {n, [first = communicators[0]] { first->abort(); },
-                                                                            [communicators](uint32_t rank) { return communicators[rank]->was_cancelled(); }}});
-  ranks->threads.run([&](uint32_t rank) {
+  auto threads = std::make_unique<parallel::RankThreads>(n, [first = communicators[0]] { first->abort(); },
+                                                         [communicators](uint32_t rank) { return communicators[rank]->was_cancelled(); });
+  threads->run([&](uint32_t rank) {
     parts[rank]->prepare();
     models[rank].reset(new Model(std::make_unique<Model::Impl>(std::move(parts[rank]))));
   });
@@ -64,9 +66,32 @@ std::unique_ptr<Model> Engine::load_ranks(const ModelOptions& options) {
     info.weight_bytes += other.weight_bytes, info.packed_bytes += other.packed_bytes, info.decode_weight_bytes += other.decode_weight_bytes;
     info.arena_bytes += other.arena_bytes, info.store_bytes += other.store_bytes, info.threads += other.threads;
   }
-  ranks->others.assign(std::move_iterator(models.begin() + 1), std::move_iterator(models.end()));
-  models[0]->impl_->ranks = std::move(ranks);
+  std::vector<std::unique_ptr<engine::Follower>> followers;
+  for (uint32_t rank = 1; rank < n; ++rank) followers.push_back(std::make_unique<engine::Follower>(std::move(models[rank]), rank));
+  models[0]->impl_->ranks = std::make_unique<engine::ThreadRanks>(std::move(followers), std::move(threads));
   return std::move(models[0]);
+}
+
+std::unique_ptr<Model> Engine::load_processes(const ModelOptions& options) {
+  engine::FirstProcess ranks(engine::find_collective(impl_->plugins, options.collective), options,
+                             parallel::count_ranks(engine::plan_options(options)));
+  try {
+    auto parts = std::make_unique<engine::Loaded>(impl_->plugins, ranks.options(), ranks.place());
+    parts->prepare();
+    const parallel::Communicator* values = parts->communicator();
+    std::unique_ptr<Model> model(new Model(std::make_unique<Model::Impl>(std::move(parts))));
+    if (values) model->impl_->ranks = ranks.complete(*values, model->impl_->info);
+    return model;
+  } catch (...) {
+    ranks.rethrow_other();
+    throw;
+  }
+}
+
+FollowReport Engine::follow(const FollowOptions& options) {
+  return engine::follow(impl_->plugins, options, [](std::unique_ptr<engine::Loaded> parts) {
+    return std::unique_ptr<Model>(new Model(std::make_unique<Model::Impl>(std::move(parts))));
+  });
 }
 
 std::shared_ptr<const Tokenizer> Engine::load_tokenizer(const std::string& path) {

@@ -181,6 +181,8 @@ std::string inspect(plugin::PluginHost& plugins, const std::string& path, const 
   if (options.kernels || options.plan || options.graph) {
     ModelOptions model = options.model;
     model.path = path;
+    // Which processes there are plays no part in what one rank has.
+    if (model.tensor_parallel > 1 && has_processes(find_collective(plugins, model.collective))) model.collective = ModelOptions().collective;
     Loaded loaded(plugins, model, first_place(plugins, model));
     if (options.kernels) report["kernels"] = kernel_report(loaded);
     if (options.plan || options.graph) {

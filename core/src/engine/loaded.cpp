@@ -185,7 +185,7 @@ void Loaded::pick_backend(plugin::PluginHost& plugins) {
   warn_about_names("--prefer", options_.prefer);
   warn_about_names("--forbid", options_.forbid);
   const uint32_t most = std::max(1u, devices[0]->max_workers);
-  n_workers_ = device_->is_spmd() ? std::max(1u, (options_.threads ? options_.threads : most) / place_.n_ranks) : 1;
+  n_workers_ = device_->is_spmd() ? std::max(1u, options_.threads ? options_.threads / place_.n_ranks : most / place_.ranks_here) : 1;
   constexpr uint32_t kMostWorkers = 1024;
   if (n_workers_ > kMostWorkers)
     throw Error(ErrorKind::kUsage, fmt::format("threads: expected 1 to {}, found {}", kMostWorkers, n_workers_));

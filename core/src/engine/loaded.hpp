@@ -58,6 +58,7 @@ struct Files {
 // Where among the ranks of a model its parts are to be.
 struct RankPlace {
   uint32_t n_ranks = 1, rank = 0;
+  uint32_t ranks_here = 1;  // that share the cores of this machine
   const tenon_collective* collective = nullptr;  // where there are several
   std::array<uint8_t, 128> group = {};
 };

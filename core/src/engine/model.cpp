@@ -403,6 +403,11 @@ Model::~Model() = default;
 
 const ModelInfo& Model::info() const { return impl_->info; }
 
+uint64_t Model::sent_bytes() const {
+  const parallel::Communicator* communicator = impl_->loaded->communicator();
+  return (communicator ? communicator->sent_bytes() : 0) + impl_->sent_by_others;
+}
+
 const Tokenizer& Model::tokenizer() const {
   if (!impl_->tokenizer)
     impl_->tokenizer = engine::naming(impl_->loaded->options().path, [&] {
@@ -428,9 +433,8 @@ EntryInfo Model::entry(std::string_view name) const {
 
 Sequence Model::sequence() {
   engine::Entry& main = impl_->loaded->main();
-  auto out = std::make_unique<Sequence::Impl>(Sequence::Impl{impl_.get(), &main, nullptr, main.stores->create(), {}});
-  if (impl_->ranks)
-    for (const auto& other : impl_->ranks->others) out->twins.push_back(other->sequence());
+  auto out = std::make_unique<Sequence::Impl>(Sequence::Impl{impl_.get(), &main, nullptr, {}, {}, impl_->next_number++});
+  impl_->everywhere(engine::Command::Kind::kCreate, *out, [&] { out->state = main.stores->create(); });
   return Sequence(std::move(out));
 }
 
@@ -439,7 +443,7 @@ Sequence Model::draft_sequence(const Sequence& target, std::string_view entry) {
     throw Error(ErrorKind::kUsage, "a draft is for a sequence of the model's main entry");
   engine::Entry& draft = impl_->loaded->entry(entry);
   if (!draft.main) throw Error(ErrorKind::kUsage, "entry " + draft.name + " is no draft");
-  return Sequence(std::make_unique<Sequence::Impl>(Sequence::Impl{impl_.get(), &draft, target.impl_.get(), draft.stores->create(), {}}));
+  return Sequence(std::make_unique<Sequence::Impl>(Sequence::Impl{impl_.get(), &draft, target.impl_.get(), draft.stores->create(), {}, 0}));
 }
 
 Output Model::forward(std::span<const Feed> feeds, const ForwardOptions& options) {
@@ -470,70 +474,91 @@ Sequence::~Sequence() {
   if (!impl_) return;
   impl_->model->index.leave(impl_->text);
   impl_->entry->stores->drop(impl_->state);
+  if (impl_->model->ranks) impl_->model->dropped.push_back(impl_->number);
 }
 
-// Where a model has several ranks, the sequences of the others follow that of rank 0. What rank 0 refuses reaches none of them.
+// Where a model has several ranks, each of them has a sequence of the same number and does the same.
 int64_t Sequence::length() const { return impl_->state.length; }
 
 void Sequence::begin() {
-  impl_->entry->stores->begin(impl_->state);
-  for (Sequence& twin : impl_->twins) twin.begin();
+  impl_->model->everywhere(engine::Command::Kind::kBegin, *impl_, [&] { impl_->entry->stores->begin(impl_->state); });
 }
 
 void Sequence::commit(int64_t keep) {
-  impl_->entry->stores->commit(impl_->state, keep);
-  impl_->model->was_committed(*impl_);
-  for (Sequence& twin : impl_->twins) twin.commit(keep);
+  engine::Command command;
+  command.kind = engine::Command::Kind::kCommit, command.sequence = impl_->number, command.count = keep;
+  impl_->model->everywhere(std::move(command), [&](const CancelCallback&) {
+    impl_->entry->stores->commit(impl_->state, keep);
+    impl_->model->was_committed(*impl_);
+  });
 }
 
 void Sequence::rollback() {
-  impl_->entry->stores->rollback(impl_->state);
-  impl_->model->was_cut(*impl_);
-  for (Sequence& twin : impl_->twins) twin.rollback();
+  impl_->model->everywhere(engine::Command::Kind::kRollback, *impl_, [&] {
+    impl_->entry->stores->rollback(impl_->state);
+    impl_->model->was_cut(*impl_);
+  });
 }
 
 int64_t Sequence::truncate(int64_t n) {
-  if (n > 0) impl_->model->settle_on_ranks(*impl_);
-  const int64_t kept = impl_->entry->stores->truncate(impl_->state, n);
-  impl_->model->was_cut(*impl_);
-  for (Sequence& twin : impl_->twins) twin.truncate(n);
+  engine::Command command;
+  command.kind = engine::Command::Kind::kTruncate, command.sequence = impl_->number, command.count = n;
+  int64_t kept = 0;
+  const auto others = impl_->model->everywhere(std::move(command), [&](const CancelCallback&) {
+    if (n > 0) impl_->model->settle(*impl_);
+    kept = impl_->entry->stores->truncate(impl_->state, n);
+    impl_->model->was_cut(*impl_);
+  });
+  impl_->model->check_equal(others, kept);
   return kept;
 }
 
 Resumed Sequence::resume(std::span<const int32_t> prompt, const ResumeOptions& options) {
-  if (!impl_->twins.empty() && !impl_->state.is_open && impl_->state.fault.empty()) impl_->model->settle_on_ranks(*impl_);
-  const Resumed out = impl_->model->resume(*impl_, prompt, options);
-  for (Sequence& twin : impl_->twins) twin.resume(prompt, options);
+  engine::Command command;
+  command.kind = engine::Command::Kind::kResume, command.sequence = impl_->number, command.prompt = prompt, command.resume = options;
+  Resumed out;
+  const auto others = impl_->model->everywhere(std::move(command), [&](const CancelCallback&) { out = impl_->model->resume(*impl_, prompt, options); });
+  impl_->model->check_equal(others, out.reused);
   return out;
 }
 
 Sequence Sequence::fork() {
-  impl_->model->settle_on_ranks(*impl_);
-  auto impl = std::make_unique<Impl>(Impl{impl_->model, impl_->entry, impl_->target, {}, {}});
-  impl->text.is_known = impl_->text.is_known, impl->text.tokens = impl_->text.tokens;
-  impl->state = impl_->entry->stores->fork(impl_->state);
-  if (impl_->text.node) impl_->model->index.enter(impl->text, impl_->text.node);
-  for (Sequence& twin : impl_->twins) impl->twins.push_back(twin.fork());
+  auto impl = std::make_unique<Impl>(Impl{impl_->model, impl_->entry, impl_->target, {}, {}, impl_->model->next_number++});
+  engine::Command command;
+  command.kind = engine::Command::Kind::kFork, command.sequence = impl_->number, command.copy = impl->number;
+  impl_->model->everywhere(std::move(command), [&](const CancelCallback&) {
+    impl_->model->settle(*impl_);
+    impl->text.is_known = impl_->text.is_known, impl->text.tokens = impl_->text.tokens;
+    impl->state = impl_->entry->stores->fork(impl_->state);
+    if (impl_->text.node) impl_->model->index.enter(impl->text, impl_->text.node);
+  });
   return Sequence(std::move(impl));
 }
 
 std::vector<uint8_t> Sequence::save() const {
-  impl_->model->settle_on_ranks(*impl_);
-  std::vector<uint8_t> own = impl_->entry->stores->save(impl_->state);
-  if (impl_->twins.empty()) return own;
-  std::vector<std::vector<uint8_t>> all = {std::move(own)};
-  for (const Sequence& twin : impl_->twins) all.push_back(twin.save());
+  std::vector<std::vector<uint8_t>> all(1);
+  std::vector<engine::Outcome> others = impl_->model->everywhere(engine::Command::Kind::kSave, *impl_, [&] {
+    impl_->model->settle(*impl_);
+    all[0] = impl_->entry->stores->save(impl_->state);
+  });
+  if (others.empty()) return std::move(all[0]);
+  for (engine::Outcome& other : others) all.push_back(std::move(other.bytes));
   return engine::join_saved(all);
 }
 
 void Sequence::restore(std::span<const uint8_t> bytes) {
   if (impl_->state.is_open) throw Error(ErrorKind::kUsage, "a transaction is open");
-  const auto of_rank = impl_->twins.empty() ? std::vector{bytes} : engine::split_saved(bytes, impl_->twins.size() + 1);
-  impl_->entry->stores->restore(impl_->state, of_rank[0]);
-  impl_->state.fault.clear();
-  impl_->model->index.leave(impl_->text);
-  impl_->text = {};  // which tokens these are, the bytes do not say
-  for (size_t i = 0; i < impl_->twins.size(); ++i) impl_->twins[i].restore(of_rank[i + 1]);
+  const size_t n_ranks = impl_->model->ranks ? impl_->model->info.n_ranks : 1;
+  engine::Command command;
+  command.kind = engine::Command::Kind::kRestore, command.sequence = impl_->number;
+  command.saved = n_ranks == 1 ? std::vector{bytes} : engine::split_saved(bytes, n_ranks);
+  const std::span<const uint8_t> own = command.saved[0];
+  impl_->model->everywhere(std::move(command), [&](const CancelCallback&) {
+    impl_->entry->stores->restore(impl_->state, own);
+    impl_->state.fault.clear();
+    impl_->model->index.leave(impl_->text);
+    impl_->text = {};  // which tokens these are, the bytes do not say
+  });
 }
 
 }  // namespace tenon

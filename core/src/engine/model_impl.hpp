@@ -41,7 +41,7 @@ struct Sequence::Impl {
   const Impl* target;  // of a draft
   store::SequenceState state;
   engine::LiveText text;
-  std::vector<Sequence> twins = {};  // of rank 0: those of the other ranks
+  uint64_t number = 0;  // where there are several ranks, the same on all
 };
 
 // One thread at a time, as Model says.
@@ -59,9 +59,13 @@ struct Model::Impl {
   Output forward(std::span<const Feed> feeds, const ForwardOptions& options);
   // The same on every rank of the model; answers what rank 0 has computed.
   Output forward_on_ranks(std::span<const Feed> feeds, const ForwardOptions& options);
+  // Does what the command says on this rank, by `own`, and on the others where there are any; answers what those do.
+  std::vector<engine::Outcome> everywhere(engine::Command command, const engine::OtherRanks::Own& own, const CancelCallback& cancelled = {});
+  std::vector<engine::Outcome> everywhere(engine::Command::Kind kind, const Sequence::Impl& sequence, const std::function<void()>& own);
+  // Throws Error(kRuntime) where another rank's value is not that of this one.
+  void check_equal(std::span<const engine::Outcome> outcomes, int64_t value) const;
   // Replays accepted rows that wait, so that stores hold what the lengths say.
   void settle(Sequence::Impl& sequence);
-  void settle_on_ranks(Sequence::Impl& sequence);
   Resumed resume(Sequence::Impl& sequence, std::span<const int32_t> prompt, const ResumeOptions& options);
   // The sequence was cut, or its transaction ended.
   void was_cut(Sequence::Impl& sequence);
@@ -73,7 +77,10 @@ struct Model::Impl {
   ModelInfo info;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<float> logits;
-  std::unique_ptr<engine::Ranks> ranks;  // of rank 0, where there are others
+  uint64_t next_number = 1;          // of a sequence
+  std::vector<uint64_t> dropped;     // sequences that the other ranks still have
+  uint64_t sent_by_others = 0;       // bytes that other ranks had sent behind the last command
+  std::unique_ptr<engine::OtherRanks> ranks;  // of rank 0, where there are others
 
  private:
   void check(std::span<const Feed> feeds, const ForwardOptions& options) const;

@@ -1,22 +1,26 @@
 #include "ranks.hpp"
 
 #include "model_impl.hpp"
+#include "plugin/host_table.hpp"
 
 #include <tenon/error.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <sched.h>
+
 #include <cstring>
+#include <fstream>
 #include <string_view>
+#include <utility>
 
 namespace tenon {
 
 namespace engine {
-namespace {
 
-const tenon_collective& find_collective(plugin::PluginHost& plugins, const ModelOptions& options) {
-  const std::string wanted = options.collective.empty() ? "threads" : options.collective;
+const tenon_collective& find_collective(plugin::PluginHost& plugins, const std::string& name) {
+  const std::string wanted = name.empty() ? "threads" : name;
   plugins.open_collective(wanted);
   for (const tenon_collective* collective : plugins.registry().collectives)
     if (std::string_view(collective->name.data, size_t(collective->name.size)) == wanted) return *collective;
@@ -27,7 +31,29 @@ const tenon_collective& find_collective(plugin::PluginHost& plugins, const Model
                                              refusals.empty() ? "" : "; refused: ", refusals));
 }
 
-}  // namespace
+bool has_processes(const tenon_collective& collective) { return TENON_HAS(&collective, place) && collective.place; }
+
+RankPlace process_place(const tenon_collective& collective, const std::string& name, uint32_t timeout_ms) {
+  plugin::set_config("collective_timeout_ms", int64_t(timeout_ms));
+  RankPlace out;
+  out.collective = &collective;
+  plugin::check_status(collective.place(collective.self, &out.n_ranks, &out.rank), "collective " + name);
+  if (out.n_ranks > parallel::kMostRanks || out.rank >= out.n_ranks)
+    throw Error(ErrorKind::kUsage, fmt::format("rank {} of {} processes: at most {} are served", out.rank, out.n_ranks, parallel::kMostRanks));
+  plugin::check_status(collective.unique(collective.self, out.group.data()), "collective " + name);
+  return out;
+}
+
+std::string own_cores() {
+  std::string out;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> out;
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  sched_getaffinity(0, sizeof cores, &cores);
+  for (int core = 0; core < CPU_SETSIZE; ++core)
+    if (CPU_ISSET(core, &cores)) out += fmt::format(" {}", core);
+  return out;
+}
 
 RankPlace first_place(plugin::PluginHost& plugins, const ModelOptions& options) {
   RankPlace out;
@@ -35,7 +61,9 @@ RankPlace first_place(plugin::PluginHost& plugins, const ModelOptions& options) 
   if (out.n_ranks <= 1) return {};
   if (out.n_ranks > parallel::kMostRanks)
     throw Error(ErrorKind::kUsage, fmt::format("{} ranks: at most {} are served", out.n_ranks, parallel::kMostRanks));
-  out.collective = &find_collective(plugins, options);
+  out.ranks_here = out.n_ranks;
+  out.collective = &find_collective(plugins, options.collective);
+  plugin::set_config("collective_timeout_ms", int64_t(options.rank_timeout_ms));
   plugin::check_status(out.collective->unique(out.collective->self, out.group.data()), "collective " + std::string(out.collective->name.data, size_t(out.collective->name.size)));
   return out;
 }
@@ -66,32 +94,57 @@ std::vector<std::span<const uint8_t>> split_saved(std::span<const uint8_t> bytes
   return out;
 }
 
+std::vector<Outcome> ThreadRanks::run(const Command& command, const Own& own, const CancelCallback& cancelled) {
+  std::vector<Outcome> outcomes(followers_.size());
+  threads_->run([&](uint32_t rank) {
+    CancelCallback asked;
+    if (cancelled) asked = [&, rank] { return threads_->agreed(rank, cancelled); };
+    if (rank == 0) return own(asked);
+    outcomes[rank - 1] = followers_[rank - 1]->execute(command, asked);
+  });
+  return outcomes;
+}
+
 }  // namespace engine
 
-void Model::Impl::settle_on_ranks(Sequence::Impl& sequence) {
-  if (!ranks || !sequence.state.accepted) return settle(sequence);
-  ranks->threads.run([&](uint32_t rank) {
-    Sequence::Impl& own = rank ? *sequence.twins[rank - 1].impl_ : sequence;
-    own.model->settle(own);
-  });
+std::vector<engine::Outcome> Model::Impl::everywhere(engine::Command command, const engine::OtherRanks::Own& own, const CancelCallback& cancelled) {
+  if (!ranks) {
+    own(cancelled);
+    return {};
+  }
+  command.dropped = std::exchange(dropped, {});
+  std::vector<engine::Outcome> outcomes = ranks->run(command, own, cancelled);
+  sent_by_others = 0;
+  for (const engine::Outcome& outcome : outcomes) sent_by_others += outcome.sent_bytes;
+  return outcomes;
+}
+
+std::vector<engine::Outcome> Model::Impl::everywhere(engine::Command::Kind kind, const Sequence::Impl& sequence, const std::function<void()>& own) {
+  engine::Command command;
+  command.kind = kind, command.sequence = sequence.number;
+  return everywhere(std::move(command), [&](const CancelCallback&) { own(); });
+}
+
+// Sequences of one length on all ranks: what was kept decides what is fed next.
+void Model::Impl::check_equal(std::span<const engine::Outcome> outcomes, int64_t value) const {
+  for (size_t i = 0; i < outcomes.size(); ++i)
+    if (outcomes[i].value != value)
+      throw Error(ErrorKind::kRuntime, fmt::format("rank {} kept {} tokens of a sequence where rank 0 kept {}", i + 1, outcomes[i].value, value));
 }
 
 Output Model::Impl::forward_on_ranks(std::span<const Feed> feeds, const ForwardOptions& options) {
   check(feeds, options);  // before the ranks start: what is refused here changes nothing
+  engine::Command command;
+  command.kind = engine::Command::Kind::kForward;
+  command.chunk = options.chunk, command.decode_step = options.decode_step, command.taps = options.taps;
+  for (const Feed& feed : feeds) command.feeds.push_back({feed.sequence->impl_->number, feed.tokens, feed.output_rows, feed.hidden, feed.overlay});
   Output out;
-  ranks->threads.run([&](uint32_t rank) {
-    ForwardOptions own = options;
-    if (options.cancelled) own.cancelled = [&, rank] { return ranks->threads.agreed(rank, options.cancelled); };
-    if (rank == 0) {
-      out = forward(feeds, own);
-      return;
-    }
-    own.tapped = nullptr;
-    own.on_row = [](int64_t, std::span<const float>) {};
-    std::vector<Feed> twins(feeds.begin(), feeds.end());
-    for (size_t i = 0; i < feeds.size(); ++i) twins[i].sequence = &feeds[i].sequence->impl_->twins[rank - 1];
-    ranks->others[rank - 1]->forward(twins, own);
-  });
+  const auto own = [&](const CancelCallback& cancelled) {
+    ForwardOptions how = options;
+    how.cancelled = cancelled;
+    out = forward(feeds, how);
+  };
+  everywhere(std::move(command), own, options.cancelled);
   return out;
 }
 

@@ -1,7 +1,9 @@
-// ranks.hpp: a model over several ranks of this process. Each rank is a model of its own, with its share of the weights and
-// stores, and does what rank 0 does: the same calls with the same tokens.
+// ranks.hpp: a model over several ranks. Each rank is a model of its own, with its share of the weights and stores, and does
+// what rank 0 does: the same commands with the same tokens.
 #pragma once
 
+#include "command.hpp"
+#include "follower.hpp"
 #include "loaded.hpp"
 #include "parallel/rank_threads.hpp"
 #include "plugin/plugin_host.hpp"
@@ -9,16 +11,45 @@
 #include <tenon/engine.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
 
 namespace tenon::engine {
 
-struct Ranks {
-  std::vector<std::unique_ptr<Model>> others;  // rank 1, 2 …
-  parallel::RankThreads threads;               // ends before the models do
+// The ranks of a model other than rank 0, which holds this. One thread.
+class OtherRanks {
+ public:
+  virtual ~OtherRanks() = default;
+  // Has every other rank execute the command while `own` does it here; answers what each of them does. `cancelled`, where it
+  // is given, has one answer for all of them. Throws the first failure there was. What every rank refuses alike leaves the
+  // ranks as they are; after another failure every call throws Error(kRuntime).
+  using Own = std::function<void(const CancelCallback& cancelled)>;
+  virtual std::vector<Outcome> run(const Command& command, const Own& own, const CancelCallback& cancelled) = 0;
 };
+
+// Ranks that are threads of this process.
+class ThreadRanks final : public OtherRanks {
+ public:
+  // `threads` has as many ranks as there are followers, and rank 0.
+  ThreadRanks(std::vector<std::unique_ptr<Follower>> followers, std::unique_ptr<parallel::RankThreads> threads)
+      : followers_(std::move(followers)), threads_(std::move(threads)) {}
+  std::vector<Outcome> run(const Command& command, const Own& own, const CancelCallback& cancelled) override;
+
+ private:
+  std::vector<std::unique_ptr<Follower>> followers_;  // of rank 1, 2 …
+  std::unique_ptr<parallel::RankThreads> threads_;    // ends before they do
+};
+
+// The collective of that name. Throws Error(kUsage) saying what is installed.
+const tenon_collective& find_collective(plugin::PluginHost& plugins, const std::string& name);
+// Whether its ranks are processes, which something else has started.
+bool has_processes(const tenon_collective& collective);
+// This process among them, and a group of all. Throws Error where they cannot be reached, or are too many.
+RankPlace process_place(const tenon_collective& collective, const std::string& name, uint32_t timeout_ms);
+// The machine and those of its cores on which this process may run: equal texts are of processes that share cores.
+std::string own_cores();
 
 // Rank 0 of a new group of as many ranks as the options name, over the collective that they name. Throws Error(kUsage) for too
 // many ranks, and saying what is installed.

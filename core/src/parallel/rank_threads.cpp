@@ -1,48 +1,12 @@
 #include "rank_threads.hpp"
 
+#include "failure.hpp"
+
 #include <tenon/error.hpp>
 
 #include <fmt/format.h>
 
-#include <new>
-
 namespace tenon::parallel {
-namespace {
-
-bool is_alike(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& e) {
-    return e.kind() == ErrorKind::kUsage || e.kind() == ErrorKind::kCapacity || e.kind() == ErrorKind::kInterrupted || e.kind() == ErrorKind::kFile;
-  } catch (...) {
-    return false;
-  }
-}
-
-// The same failure with the rank's name.
-std::exception_ptr of_rank(uint32_t rank, const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const Error& e) {
-    if (is_alike(error)) return error;
-    return std::make_exception_ptr(Error(e.kind(), fmt::format("rank {}: {}", rank, e.what())));
-  } catch (const std::bad_alloc&) {
-    return std::make_exception_ptr(Error(ErrorKind::kCapacity, fmt::format("rank {}: out of memory", rank)));
-  } catch (const std::exception& e) {
-    return std::make_exception_ptr(Error(ErrorKind::kRuntime, fmt::format("rank {}: {}", rank, e.what())));
-  }
-}
-
-std::string text_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const std::exception& e) {
-    return e.what();
-  }
-}
-
-}  // namespace
-
 RankThreads::RankThreads(uint32_t n_ranks, std::function<void()> abort, std::function<bool(uint32_t)> was_cancelled,
                          std::chrono::milliseconds alike_within)
     : abort_(std::move(abort)), was_cancelled_(std::move(was_cancelled)), alike_within_(alike_within), asked_(n_ranks) {
