@@ -1,6 +1,9 @@
 // A collective for tests: the threads' own, with delays of random length and a failure at a call that the test names. The
 // configuration values faulty.rank, faulty.fail_at (calls of that rank before the failure, -1 = none) and faulty.delay_us
 // are read when a rank joins.
+//
+// "placed" is the same for ranks that are to be processes: a thread that has the configuration value placed.<thread's number>
+// is that rank of placed.n, in the group placed.group of a test.
 #include <tenon/sdk/collective.hpp>
 #include <tenon/sdk/plugin.hpp>
 
@@ -9,6 +12,8 @@
 #include <mutex>
 #include <random>
 #include <thread>
+
+#include <unistd.h>
 
 #include "communicator.hpp"
 
@@ -25,7 +30,7 @@ int64_t configured(const char* key, int64_t otherwise) {
 class Faulty final : public sdk::Communicator {
  public:
   Faulty(std::shared_ptr<threads::Mailboxes> boxes, uint32_t rank)
-      : inner_(std::move(boxes), rank, std::chrono::seconds(20)), delay_us_(configured("faulty.delay_us", 0)), random_(rank + 1) {
+      : inner_(std::move(boxes), rank, std::chrono::milliseconds(configured("collective_timeout_ms", 20000))), delay_us_(configured("faulty.delay_us", 0)), random_(rank + 1) {
     if (configured("faulty.rank", 0) == int64_t(rank)) fail_at_ = configured("faulty.fail_at", -1);
   }
   uint32_t rank() const override { return inner_.rank(); }
@@ -62,6 +67,21 @@ sdk::GroupId unique() {
   return id;
 }
 
+sdk::ProcessPlace place() {
+  const std::string key = sdk::text("placed.%d", static_cast<int>(gettid()));
+  return {static_cast<uint32_t>(configured("placed.n", 1)), static_cast<uint32_t>(configured(key.c_str(), 0))};
+}
+
+sdk::GroupId placed_unique() {
+  thread_local int64_t group = -1, next = 0;
+  const int64_t now = configured("placed.group", 0);
+  if (group != now) group = now, next = 0;
+  sdk::GroupId id = {};
+  const int64_t number = -1 - (now * 16 + next++);  // apart from those of "faulty"
+  std::memcpy(id.data(), &number, sizeof number);
+  return id;
+}
+
 std::unique_ptr<sdk::Communicator> join(const sdk::GroupId& id, uint32_t n, uint32_t rank, std::string_view, uint32_t) {
   static std::mutex mutex;
   static std::map<sdk::GroupId, std::shared_ptr<threads::Mailboxes>> groups;
@@ -76,4 +96,6 @@ std::unique_ptr<sdk::Communicator> join(const sdk::GroupId& id, uint32_t n, uint
 TENON_PLUGIN("faulty", "0.1.0") {
   static const sdk::CollectiveRecord record("faulty", TENON_COLLECTIVE_REPEATABLE, unique, join);
   registrar.collective(record.table());
+  static const sdk::CollectiveRecord placed("placed", TENON_COLLECTIVE_REPEATABLE, placed_unique, join, place);
+  registrar.collective(placed.table());
 }

@@ -7,8 +7,8 @@
 #include "plan_options.hpp"
 #include "plugin/plugin_host.hpp"
 #include "plugin/report.hpp"
-#include "quantize/quantize.hpp"
 #include "processes.hpp"
+#include "quantize/quantize.hpp"
 #include "ranks.hpp"
 
 #include <tenon/error.hpp>

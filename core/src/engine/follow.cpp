@@ -19,11 +19,6 @@ using parallel::Watchdog;
 using parallel::Writer;
 using wire::Result;
 
-// Thrown where rank 0 has failed while it still owed an answer.
-struct Unanswered : Error {
-  Unanswered() : Error(ErrorKind::kRuntime, "rank 0 has failed") {}
-};
-
 class Following {
  public:
   Following(plugin::PluginHost& plugins, const FollowOptions& options);
@@ -37,6 +32,7 @@ class Following {
   void follow();
   void execute(Reader& from);
   bool answer();
+  void wake() const;
   void await_verdict(const Result& failure);
 
   plugin::PluginHost& plugins_;
@@ -45,6 +41,7 @@ class Following {
   const tenon_collective& collective_;
   RankPlace place_;
   std::unique_ptr<parallel::Control> control_;
+  std::unique_ptr<parallel::Communicator> answers_;
   std::unique_ptr<Follower> follower_;
   const parallel::Communicator* values_ = nullptr;
   uint64_t serial_ = 0;
@@ -58,8 +55,7 @@ Following::Following(plugin::PluginHost& plugins, const FollowOptions& options)
     : plugins_(plugins), options_(options), patience_(options.rank_timeout_ms), collective_(find_collective(plugins, options.collective)) {
   place_ = process_place(collective_, options.collective, options.rank_timeout_ms);
   if (place_.rank == 0) throw Error(ErrorKind::kUsage, "rank 0 follows no other");
-  control_ = std::make_unique<parallel::Control>(
-      std::make_unique<parallel::Communicator>(collective_, place_.group.data(), place_.n_ranks, place_.rank));
+  control_ = std::make_unique<parallel::Control>(next_group(place_, options.collective));
 }
 
 void Following::send(wire::Kind kind, const std::function<void(Writer&)>& rest) {
@@ -91,6 +87,7 @@ void Following::load(const MakeModel& make) {
   Reader from(order.bytes());
   if (wire::Kind(from.number()) != wire::Kind::kLoad) throw Error(ErrorKind::kRuntime, "rank 0 runs another version of this program");
   wire::Load load = wire::read_load(from);
+  answers_ = next_group(place_, options_.collective);
   plugin::check_status(collective_.unique(collective_.self, place_.group.data()), "collective " + options_.collective);
   place_.ranks_here = load.ranks_here;
   load.options.progress = [this](const Progress& progress) { report(progress); };
@@ -145,38 +142,33 @@ void Following::execute(Reader& from) {
     CancelCallback cancelled;
     if (asks) cancelled = [this] { return answer(); };
     result.outcome = follower_->execute(wire::read_command(from, place_.rank), cancelled);
-  } catch (const Unanswered&) {
-    result = wire::failure(std::current_exception(), true);
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
-    result = wire::failure(error, !parallel::is_alike(error) && values_ && values_->was_cancelled());
+    result = wire::failure(error, !parallel::is_alike(error) && ((values_ && values_->was_cancelled()) || answers_->was_cancelled()));
   }
-  if (result.failed && !result.is_alike && values_) values_->abort();
+  if (result.failed && !result.is_alike) wake();
   send_result(result);
   if (result.failed) await_verdict(result);
 }
 
 // The answer to a question that every rank asks at the same place, and rank 0's caller answers.
 bool Following::answer() {
-  for (;;) {
-    const parallel::Message heard = control_->receive(0);
-    Reader from(heard.bytes());
-    const auto kind = wire::Kind(from.number());
-    if (kind == wire::Kind::kEnd) {
-      ends_ = true;
-      throw Unanswered();
-    }
-    if (kind != wire::Kind::kAnswer || from.number() != serial_) continue;
-    const auto answer = wire::Answer(from.number());
-    if (answer == wire::Answer::kFailed) throw Unanswered();
-    return answer == wire::Answer::kYes;
-  }
+  uint64_t word = 0;
+  if (answers_->recv(reinterpret_cast<tenon_addr>(&word), sizeof word, 0, nullptr) != TENON_OK)
+    throw Error(ErrorKind::kRuntime, plugin::PluginHost::take_message());
+  return word != 0;
+}
+
+// Those that wait for another rank in the middle of a command.
+void Following::wake() const {
+  if (values_) values_->abort();
+  answers_->abort();
 }
 
 // Others may wait for this rank: they are woken unless all come to the same end.
 void Following::await_verdict(const Result& failure) {
-  std::optional<Watchdog> wake;
-  if (failure.is_alike && values_) wake.emplace(patience_.grace, [this] { values_->abort(); });
+  std::optional<Watchdog> waker;
+  if (failure.is_alike) waker.emplace(patience_.grace, [this] { wake(); });
   const Watchdog give_up(2 * patience_.grace, [this] {
     gave_up_ = true;
     control_->abort();

@@ -38,8 +38,9 @@ std::string host_of(Reader& hello) {
 Patience::Patience(uint32_t timeout_ms)
     : beat(std::clamp<int64_t>(timeout_ms / 4, 10, 10'000)), grace(std::min<int64_t>(timeout_ms, 10'000)) {}
 
-ProcessRanks::ProcessRanks(std::unique_ptr<parallel::Control> control, const parallel::Communicator& values, Patience patience)
-    : control_(std::move(control)), values_(values), patience_(patience), beats_([this] { beat(); }) {}
+ProcessRanks::ProcessRanks(std::unique_ptr<parallel::Control> control, std::unique_ptr<parallel::Communicator> answers,
+                           const parallel::Communicator& values, Patience patience)
+    : control_(std::move(control)), answers_(std::move(answers)), values_(values), patience_(patience), beats_([this] { beat(); }) {}
 
 ProcessRanks::~ProcessRanks() {
   {
@@ -68,10 +69,17 @@ void ProcessRanks::beat() {
     }
 }
 
-void ProcessRanks::answer(wire::Answer answer) {
-  Writer out = message(wire::Kind::kAnswer);
-  out.number(serial_), out.number(uint64_t(answer));
-  tell_all(out);
+void ProcessRanks::answer(bool stop) {
+  const uint64_t word = stop;
+  for (uint32_t rank = 1; rank < answers_->size(); ++rank)
+    if (answers_->send(reinterpret_cast<tenon_addr>(&word), sizeof word, rank, nullptr) != TENON_OK)
+      throw Error(ErrorKind::kRuntime, plugin::PluginHost::take_message());
+}
+
+// Those that wait for another rank in the middle of a command: no command is executed any more.
+void ProcessRanks::wake() const {
+  values_.abort();
+  answers_->abort();
 }
 
 std::vector<Outcome> ProcessRanks::run(const Command& command, const Own& own, const CancelCallback& cancelled) {
@@ -90,13 +98,13 @@ std::vector<Outcome> ProcessRanks::run(const Command& command, const Own& own, c
     if (cancelled)
       asked = [&] {
         const bool stop = cancelled();
-        answer(stop ? wire::Answer::kYes : wire::Answer::kNo);
+        answer(stop);
         return stop;
       };
     own(asked);
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
-    here = wire::failure(error, !parallel::is_alike(error) && values_.was_cancelled());
+    here = wire::failure(error, !parallel::is_alike(error) && (values_.was_cancelled() || answers_->was_cancelled()));
   }
   std::vector<Result> others = results(here.failed ? &here : nullptr);
   judge(here, others);
@@ -116,15 +124,10 @@ Result ProcessRanks::result_of(uint32_t rank) {
 
 // Of rank 1, 2 … Where this rank has failed or refused the others may wait for it: they are woken, and do not wait for ever.
 std::vector<Result> ProcessRanks::results(const Result* own_failure) {
-  std::optional<Watchdog> wake, give_up;
+  std::optional<Watchdog> waker, give_up;
   if (own_failure) {
-    try {
-      answer(wire::Answer::kFailed);
-    } catch (...) {
-      // Then their results do not come either.
-    }
-    if (own_failure->is_alike) wake.emplace(patience_.grace, [this] { values_.abort(); });
-    else values_.abort();
+    if (own_failure->is_alike) waker.emplace(patience_.grace, [this] { wake(); });
+    else wake();
     give_up.emplace(own_failure->is_alike ? 2 * patience_.grace : patience_.grace, [this] { control_->abort(); });
   }
   std::vector<Result> out(control_->size() - 1);
@@ -132,7 +135,7 @@ std::vector<Result> ProcessRanks::results(const Result* own_failure) {
   for (uint32_t rank = 1; rank < control_->size(); ++rank) try {
       out[rank - 1] = result_of(rank);
     } catch (const Error& error) {
-      values_.abort();
+      wake();
       out[rank - 1].failed = true, out[rank - 1].message = error.what();
       out[rank - 1].is_aftermath = control_->was_cancelled() || own_failure;
       if (silent_.empty()) silent_.push_back(rank);  // of those behind it nothing is known
@@ -158,7 +161,7 @@ void ProcessRanks::judge(const Result& own, std::vector<Result>& others) {
     error = std::make_exception_ptr(Error(ErrorKind::kRuntime, fmt::format("{}; rank {} does not answer any more", parallel::text_of(error), silent_[0])));
   if (breaks || n_refused < control_->size()) {
     broken_ = breaks ? parallel::text_of(error) : fmt::format("rank {}: {}", first, worst->message);
-    values_.abort();
+    wake();
   }
   try {
     Writer verdict = message(wire::Kind::kVerdict);
@@ -173,7 +176,7 @@ void ProcessRanks::judge(const Result& own, std::vector<Result>& others) {
 FirstProcess::FirstProcess(const tenon_collective& collective, const ModelOptions& options, uint32_t n_ranks)
     : options_(options), patience_(options.rank_timeout_ms), progress_(options.progress) {
   place_ = process_place(collective, options.collective, options.rank_timeout_ms);
-  control_ = std::make_unique<parallel::Control>(std::make_unique<parallel::Communicator>(collective, place_.group.data(), place_.n_ranks, 0));
+  control_ = std::make_unique<parallel::Control>(next_group(place_, options.collective));
   try {
     if (n_ranks != place_.n_ranks)
       throw Error(ErrorKind::kUsage, fmt::format("the plan has {}, but {} started: mpirun -n {} starts as many, and -n {} of them can be "
@@ -182,6 +185,7 @@ FirstProcess::FirstProcess(const tenon_collective& collective, const ModelOption
                                                  place_.n_ranks == 1 ? "1 process was" : fmt::format("{} processes were", place_.n_ranks), n_ranks,
                                                  place_.n_ranks, place_.n_ranks));
     greet();
+    answers_ = next_group(place_, options.collective);
     plugin::check_status(collective.unique(collective.self, place_.group.data()), "collective " + options.collective);
   } catch (...) {
     control_->abort();
@@ -222,8 +226,8 @@ void FirstProcess::greet() {
   place_.ranks_here = ranks_here(0);
 }
 
-// Hears one rank after the other, again and again, until all have loaded; each of them reports often. In between it says that
-// this rank is still there.
+// Hears one rank after the other, again and again, until all have loaded; each of them reports often. In between it says to
+// those that have loaded that this rank is still there.
 void FirstProcess::listen() {
   std::vector<uint32_t> waiting;
   for (uint32_t rank = 1; rank < place_.n_ranks; ++rank) waiting.push_back(rank);
@@ -233,7 +237,8 @@ void FirstProcess::listen() {
       std::erase_if(waiting, [this](uint32_t rank) { return hear(rank); });
       if (const auto now = std::chrono::steady_clock::now(); now - last_beat >= patience_.beat || waiting.empty()) {
         last_beat = now;
-        for (uint32_t rank = 1; rank < place_.n_ranks; ++rank) control_->send(message(wire::Kind::kBeat).bytes(), rank);
+        for (uint32_t rank = 1; rank < place_.n_ranks; ++rank)
+          if (std::find(waiting.begin(), waiting.end(), rank) == waiting.end()) control_->send(message(wire::Kind::kBeat).bytes(), rank);
       }
       std::unique_lock lock(mutex_);
       if (waiting.empty()) {
@@ -296,7 +301,7 @@ std::unique_ptr<OtherRanks> FirstProcess::complete(const parallel::Communicator&
     info.weight_bytes += share.weight_bytes, info.packed_bytes += share.packed_bytes, info.decode_weight_bytes += share.decode_weight_bytes;
     info.arena_bytes += share.arena_bytes, info.store_bytes += share.store_bytes, info.threads += uint32_t(share.threads);
   }
-  return std::make_unique<ProcessRanks>(std::move(control_), values, patience_);
+  return std::make_unique<ProcessRanks>(std::move(control_), std::move(answers_), values, patience_);
 }
 
 }  // namespace tenon::engine

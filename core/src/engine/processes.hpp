@@ -30,20 +30,24 @@ struct Patience {
 // Ranks that are processes, seen from rank 0. Signs of life go out from a thread of its own between commands.
 class ProcessRanks final : public OtherRanks {
  public:
-  // `values` is the group in which steps exchange values; it must outlive this object.
-  ProcessRanks(std::unique_ptr<parallel::Control> control, const parallel::Communicator& values, Patience patience);
+  // `values` is the group in which steps exchange values; it must outlive this object. `answers` is one for answers of rank 0 to
+  // what every rank asks while it executes a command: 8 bytes each, 1 = stop.
+  ProcessRanks(std::unique_ptr<parallel::Control> control, std::unique_ptr<parallel::Communicator> answers, const parallel::Communicator& values,
+               Patience patience);
   ~ProcessRanks() override;
   std::vector<Outcome> run(const Command& command, const Own& own, const CancelCallback& cancelled) override;
 
  private:
   void tell_all(const parallel::Writer& message);
-  void answer(wire::Answer answer);
+  void answer(bool stop);
+  void wake() const;
   void beat();
   wire::Result result_of(uint32_t rank);
   std::vector<wire::Result> results(const wire::Result* own_failure);
   void judge(const wire::Result& own, std::vector<wire::Result>& others);
 
   std::unique_ptr<parallel::Control> control_;
+  std::unique_ptr<parallel::Communicator> answers_;
   const parallel::Communicator& values_;
   Patience patience_;
   uint64_t serial_ = 0;
@@ -78,6 +82,7 @@ class FirstProcess {
   Patience patience_;
   RankPlace place_;
   std::unique_ptr<parallel::Control> control_;
+  std::unique_ptr<parallel::Communicator> answers_;
   ProgressCallback progress_;
   std::mutex progress_mutex_;
   mutable std::mutex mutex_;

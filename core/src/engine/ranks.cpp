@@ -35,13 +35,19 @@ bool has_processes(const tenon_collective& collective) { return TENON_HAS(&colle
 
 RankPlace process_place(const tenon_collective& collective, const std::string& name, uint32_t timeout_ms) {
   plugin::set_config("collective_timeout_ms", int64_t(timeout_ms));
+  if (!has_processes(collective)) throw Error(ErrorKind::kUsage, fmt::format("collective {} serves no ranks that are processes", name));
   RankPlace out;
   out.collective = &collective;
   plugin::check_status(collective.place(collective.self, &out.n_ranks, &out.rank), "collective " + name);
   if (out.n_ranks > parallel::kMostRanks || out.rank >= out.n_ranks)
     throw Error(ErrorKind::kUsage, fmt::format("rank {} of {} processes: at most {} are served", out.rank, out.n_ranks, parallel::kMostRanks));
-  plugin::check_status(collective.unique(collective.self, out.group.data()), "collective " + name);
   return out;
+}
+
+std::unique_ptr<parallel::Communicator> next_group(const RankPlace& place, const std::string& name) {
+  std::array<uint8_t, 128> id = {};
+  plugin::check_status(place.collective->unique(place.collective->self, id.data()), "collective " + name);
+  return std::make_unique<parallel::Communicator>(*place.collective, id.data(), place.n_ranks, place.rank);
 }
 
 std::string own_cores() {

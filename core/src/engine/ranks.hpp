@@ -46,8 +46,10 @@ class ThreadRanks final : public OtherRanks {
 const tenon_collective& find_collective(plugin::PluginHost& plugins, const std::string& name);
 // Whether its ranks are processes, which something else has started.
 bool has_processes(const tenon_collective& collective);
-// This process among them, and a group of all. Throws Error where they cannot be reached, or are too many.
+// This process among them. Throws Error where they cannot be reached, or are too many.
 RankPlace process_place(const tenon_collective& collective, const std::string& name, uint32_t timeout_ms);
+// A new group of all processes, for memory of the host; each of them makes its groups in the same order.
+std::unique_ptr<parallel::Communicator> next_group(const RankPlace& place, const std::string& name);
 // The machine and those of its cores on which this process may run: equal texts are of processes that share cores.
 std::string own_cores();
 

@@ -18,7 +18,6 @@ namespace tenon::engine::wire {
 enum class Kind : uint64_t {
   kLoad = 1,  // from rank 0: Load
   kCommand,   // serial number, asks (whether answers come), Command
-  kAnswer,    // serial number, Answer: to a question that each rank asks while it executes a command
   kVerdict,   // serial number: the command has ended on all ranks; sent where one failed
   kBeat,      // rank 0 is still there
   kEnd,       // there is no model any more
@@ -26,8 +25,6 @@ enum class Kind : uint64_t {
   kProgress,  // Progress
   kResult,    // serial number, Result
 };
-enum class Answer : uint64_t { kNo, kYes, kFailed };  // kFailed: rank 0 has failed and answers nothing more
-
 constexpr uint64_t kProtocol = 1;
 
 struct Load {

@@ -17,11 +17,14 @@ constexpr uint64_t kMostBytes = uint64_t(1) << 40;  // of a message
 
 tenon_addr address_of(const void* pointer) { return reinterpret_cast<tenon_addr>(pointer); }
 
-void expect(tenon_status status) {
-  if (status != TENON_OK) throw Error(ErrorKind::kRuntime, plugin::PluginHost::take_message());
-}
-
 }  // namespace
+
+void Control::expect(tenon_status status) const {
+  if (status == TENON_OK) return;
+  const Error error(ErrorKind::kRuntime, plugin::PluginHost::take_message());
+  abort();
+  throw error;
+}
 
 void Control::send(std::span<const uint8_t> message, uint32_t to) {
   Frame frame;

@@ -24,7 +24,8 @@ class Message {
 };
 
 // A group of its own, beside the one that moves values. One thread, but for abort() and check(). Everything throws
-// Error(kRuntime) with the collective's message where the group has ended or a rank does not answer.
+// Error(kRuntime) with the collective's message where the group has ended or a rank does not answer, and then ends the group.
+// A rank may not come back from send() before the other one receives, so no two ranks ever send to each other at once.
 class Control {
  public:
   explicit Control(std::unique_ptr<Communicator> communicator) : communicator_(std::move(communicator)) {}
@@ -38,6 +39,7 @@ class Control {
   void abort() const noexcept { communicator_->abort(); }
 
  private:
+  void expect(tenon_status status) const;
   // A message's first bytes go along with its length, so that most are one piece.
   struct Frame {
     uint64_t bytes = 0;
