@@ -13,7 +13,7 @@ namespace tenon::launcher {
 namespace {
 
 constexpr double kRedrawSeconds = 0.1;
-bool is_hushed = false;
+bool is_hushed = false, is_passed_on = false;
 
 }  // namespace
 
@@ -31,6 +31,7 @@ void set_verbosity(size_t verbosity) {
 }
 
 void hush(bool silent) { is_hushed = silent; }
+void pass_output_on() { is_passed_on = true; }
 
 void print(std::string_view text) {
   if (is_hushed) return;
@@ -83,7 +84,7 @@ std::string size_text(uint64_t bytes) {
 }
 
 bool stderr_is_terminal() { return isatty(STDERR_FILENO) == 1; }
-bool output_is_terminal() { return isatty(STDOUT_FILENO) == 1; }
+bool output_is_terminal() { return !is_passed_on && isatty(STDOUT_FILENO) == 1; }
 
 std::string ProgressBar::line(std::span<const Progress> ranks, double seconds) {
   const auto share_of = [](uint64_t done, uint64_t total) { return total ? static_cast<double>(done) / static_cast<double>(total) : 1.0; };

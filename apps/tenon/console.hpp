@@ -28,6 +28,8 @@ void set_verbosity(size_t verbosity);
 
 // From now on nothing is printed or noted: another process does it. Or again everything.
 void hush(bool silent);
+// From now on standard output is no terminal, whatever it looks like: what started this process reads it and passes it on.
+void pass_output_on();
 
 // Writes all of `text` at once, unbuffered: what was generated is seen. Throws OutputError.
 void print(std::string_view text);

@@ -122,6 +122,7 @@ int launch(const std::vector<std::string>& words, const Environment& environment
     open_console();
     ignore_write_signals();
     hush(processes.rank > 0);
+    if (processes.n > 1) pass_output_on();
     return run_verb(words, environment);
   } catch (const OutputError& error) {
     if (!error.closed_pipe()) note(error.what());

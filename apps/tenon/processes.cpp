@@ -48,11 +48,9 @@ int follow(const Arguments& arguments) {
   if (!loads_over_processes(arguments)) return 0;
   Engine engine(engine_options(arguments));
   const FollowReport report = engine.follow({collective_of(arguments), rank_timeout_ms(arguments)});
-  if (!report.failure) return 0;
-  if (!report.is_known) {
-    hush(false);
-    note("rank " + std::to_string(arguments.processes().rank) + ": " + report.failure->what());
-  }
+  if (!report.failure || report.is_known) return 0;  // rank 0 says it, and its status is that of all
+  hush(false);
+  note("rank " + std::to_string(arguments.processes().rank) + ": " + report.failure->what());
   return report.failure->exit_status();
 }
 

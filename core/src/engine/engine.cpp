@@ -15,6 +15,8 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+
 namespace tenon {
 
 struct Engine::Impl {
@@ -45,9 +47,15 @@ std::unique_ptr<Model> Engine::load_ranks(const ModelOptions& options) {
   engine::RankPlace place = engine::first_place(impl_->plugins, options);
   // One after the other, as plugins open meanwhile; what takes time comes then, on all ranks at once.
   std::vector<std::unique_ptr<engine::Loaded>> parts;
+  const auto reports = std::make_shared<std::mutex>();  // one at a time
   for (; place.rank < n; ++place.rank) {
     ModelOptions own = options;
-    if (place.rank) own.progress = nullptr;
+    if (options.progress)
+      own.progress = [reports, rank = place.rank, report = options.progress](Progress progress) {
+        const std::lock_guard lock(*reports);
+        progress.rank = rank;
+        report(progress);
+      };
     parts.push_back(std::make_unique<engine::Loaded>(impl_->plugins, own, place));
   }
   std::vector<const parallel::Communicator*> communicators;
