@@ -1,11 +1,14 @@
 #include "communicator.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <thread>
 
 namespace tenon::mpi {
 namespace {
 
+// A message that nobody receives cannot be taken back in MPI. A short one is sent from a copy, which then stays behind.
+constexpr uint64_t kShort = 64 << 10;
 constexpr uint64_t kMostPiece = uint64_t(1) << 30;  // MPI counts in int
 
 // Waits longer the longer nothing happens: at first not at all, then other ranks of this machine get the core, and a rank
@@ -61,6 +64,11 @@ void Communicator::add(bool is_send, tenon_addr data, uint64_t bytes, uint32_t p
   if (peer >= size() || peer == rank()) throw sdk::Error(TENON_INVALID_ARGUMENT, sdk::text("mpi: rank %u of %u exchanges with rank %u", rank(), size(), peer));
   for (uint64_t at = 0; at == 0 || at < bytes; at += kMostPiece)
     pieces_.push_back({is_send, reinterpret_cast<void*>(data + at), static_cast<int>(std::min(kMostPiece, bytes - at)), peer});
+  if (Piece& piece = pieces_.back(); is_send && bytes <= kShort) {
+    piece.copy = std::make_unique_for_overwrite<uint8_t[]>(bytes);
+    std::memcpy(piece.copy.get(), piece.data, bytes);
+    piece.data = piece.copy.get();
+  }
   if (!collects_) run();
 }
 
@@ -135,8 +143,12 @@ bool Communicator::advance(bool& moved) {
 void Communicator::take_back() {
   const std::lock_guard lock(world_.lock());
   collects_ = false;
-  for (Piece& piece : pieces_)
-    if (!piece.is_done && piece.request != MPI_REQUEST_NULL && !world_.is_given_up() && !mpi::take_back(piece.request, piece.is_send)) world_.give_up();
+  for (Piece& piece : pieces_) {
+    if (piece.is_done || piece.request == MPI_REQUEST_NULL) continue;
+    if (!world_.is_given_up() && mpi::take_back(piece.request, piece.is_send)) continue;
+    if (piece.copy) static_cast<void>(piece.copy.release());
+    else world_.give_up();
+  }
   pieces_.clear();
 }
 
@@ -155,7 +167,7 @@ void Communicator::end(const std::string& why) {
 bool Communicator::has_ended() {
   if (is_over_) return true;
   if (world_.is_given_up()) {
-    is_over_ = true, why_ = "messages of another group were on their way when it ended";
+    is_over_ = true, why_ = "messages of another group were on their way when it ended", status_ = TENON_DEVICE_LOST;
     return true;
   }
   MPI_Status status;
@@ -167,7 +179,7 @@ bool Communicator::has_ended() {
 }
 
 void Communicator::check_ended() {
-  if (has_ended()) throw sdk::Error(TENON_CANCELLED, "the group of ranks has ended: " + why_);
+  if (has_ended()) throw sdk::Error(status_, "the group of ranks has ended: " + why_);
 }
 
 void Communicator::poll() {

@@ -31,6 +31,7 @@ class Communicator final : public sdk::Communicator {
     void* data;
     int bytes;
     uint32_t peer;
+    std::unique_ptr<uint8_t[]> copy = {};  // of what is sent, where it is short
     MPI_Request request = MPI_REQUEST_NULL;
     bool is_done = false;
   };
@@ -50,6 +51,7 @@ class Communicator final : public sdk::Communicator {
   bool collects_ = false, is_over_ = false;
   std::vector<Piece> pieces_;
   std::string why_;
+  tenon_status status_ = TENON_CANCELLED;  // of calls once the group has ended
   std::unique_ptr<int> word_;  // where the word arrives that ends the group
   MPI_Request ending_ = MPI_REQUEST_NULL;
 };
