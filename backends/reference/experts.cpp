@@ -1,4 +1,5 @@
 // Mixtures of experts: route, expert_ffn, fold_slots.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -65,45 +66,57 @@ class Route final : public OpKernel {
   }
 };
 
+// Defined to the bit: f32, each product rounded before it is added, the slots in order. `here`: empty, or which slots
+// have their expert on this device.
+float folded(const float* weight, const float* slots, int64_t n_slot, int64_t cols, int64_t c, const bool* here) {
+  float sum = 0;
+  for (int64_t s = 0; s < n_slot; ++s) {
+    const float term = weight[s] * slots[s * cols + c];
+    if (!here || here[s]) sum += term;
+  }
+  return sum;
+}
+
 class FoldSlots final : public OpKernel {
   void run(Call& call) const override {
     const int64_t cols = call.out(0).cols, slots = call.in(1).cols;
     float *x = call.take(call.in(0).cols), *w = call.take(slots), *y = call.take(cols);
     for (int64_t r = 0; r < call.rows(); ++r) {
       read_row(call.in(0), r, x), read_row(call.in(1), r, w);
-      for (int64_t c = 0; c < cols; ++c) {
-        double sum = 0;
-        for (int64_t s = 0; s < slots; ++s) sum += double(w[s]) * x[s * cols + c];
-        y[c] = float(sum);
-      }
+      for (int64_t c = 0; c < cols; ++c) y[c] = folded(w, x, slots, cols, c, nullptr);
       write_row(call.out(0), r, y);
     }
   }
 };
 
 // Weights 0, 1, 2: gate, up and down of all experts, an expert after the other, or where the bank's table says. Expert
-// after expert, so that each row of a weight is decoded once for all rows of x; the slots are folded at the end.
+// after expert, so that each row of a weight is decoded once for all rows of x; the slots are folded at the end. A slot
+// whose expert is not on this device is zeros, and has no part in the sum.
 class ExpertFfn final : public OpKernel {
+  sdk::Offer refine(const sdk::Node&, sdk::Offer offer) const override { return offer.flag(TENON_OFFER_PARTIAL_BANK); }
+
   uint64_t workspace(const sdk::Node& node, const sdk::PlanRequest& request) const override {
     const int64_t slots = int64_t(request.max_rows) * node.in()[1].cols, width = node.in()[0].cols;
     const int64_t hidden = node.weights()[0].rows, cols = node.weights()[2].rows;
     return uint64_t(floats(int64_t(request.max_rows) * width) + floats(slots) + 2 * floats(width) +
                     floats(slots * hidden) + floats(hidden) + floats(slots * cols) + floats(node.in()[1].cols) +
-                    floats(cols) + tenon_encoding_row_bytes(TENON_ENC_F32, hidden));
+                    floats(cols) + tenon_encoding_row_bytes(TENON_ENC_F32, hidden) + floats(slots));
+  }
+
+  static tenon_addr begin_of(const tenon_weight& weight, int which, int64_t id) {
+    if (!weight.bank || !weight.bank->address) return weight.plane[0] + uint64_t(id * weight.expert_stride);
+    return sdk::at<uint64_t>(weight.bank->address)[which * int64_t(weight.n_expert) + id];
+  }
+  static bool is_here(const Call& call, int64_t id) {
+    return begin_of(call.weight(0), 0, id) && begin_of(call.weight(1), 1, id) && begin_of(call.weight(2), 2, id);
   }
 
   static tenon_weight expert(const tenon_weight& weight, int which, int64_t id) {
     tenon_weight one = weight;
     one.n_expert = 0;
-    const bool in_table = weight.bank && weight.bank->address;
-    const tenon_addr begin = in_table ? sdk::at<uint64_t>(weight.bank->address)[which * int64_t(weight.n_expert) + id]
-                                      : weight.plane[0] + uint64_t(id * weight.expert_stride);
-    if (!begin)
-      throw sdk::Error(TENON_INVALID_ARGUMENT,
-                       sdk::text("expert %lld is not on this device", static_cast<long long>(id)));
     // All planes of an expert lie as far from the first expert's.
     for (tenon_addr& plane : one.plane)
-      if (plane) plane += begin - weight.plane[0];
+      if (plane) plane += begin_of(weight, which, id) - weight.plane[0];
     return one;
   }
 
@@ -130,7 +143,7 @@ class ExpertFfn final : public OpKernel {
     for (int64_t r = 0; r < call.rows(); ++r)
       for (int64_t slot = 0; slot < call.in(1).cols; ++slot)
         if (const int64_t id = read_id(call.in(1), r, slot); id < 0 || id >= n_expert)
-          throw sdk::Error(TENON_INVALID_ARGUMENT, sdk::text("expert %lld of %lld", static_cast<long long>(id),
+          throw sdk::Error(TENON_INVALID_ARGUMENT, sdk::text("expert %lld is outside 0..%lld", static_cast<long long>(id),
                                                              static_cast<long long>(n_expert)));
   }
 
@@ -142,6 +155,8 @@ class ExpertFfn final : public OpKernel {
     float *w1 = call.take(width), *h = call.take(rows * top_k * hidden), *w2 = call.take(hidden);
     float *slots = call.take(rows * top_k * cols), *share = call.take(top_k), *y = call.take(cols);
     uint8_t* code = call.take<uint8_t>(tenon_encoding_row_bytes(call.in(0).encoding, hidden));
+    bool* here = call.take<bool>(rows * top_k);
+    std::fill_n(here, rows * top_k, true);
     check_ids(call, n_expert);
     for (int64_t r = 0; r < rows; ++r) read_row(call.in(0), r, x + r * width);
     for (int64_t id = 0; id < n_expert; ++id) {
@@ -150,6 +165,10 @@ class ExpertFfn final : public OpKernel {
       for (int64_t s = 0; s < rows * top_k; ++s)
         if (read_id(call.in(1), s / top_k, s % top_k) == id) slot[n++] = int32_t(s);
       if (n == 0) continue;
+      if (!is_here(call, id)) {
+        for (int64_t j = 0; j < n; ++j) std::fill_n(slots + slot[j] * cols, cols, 0.0f), here[slot[j]] = false;
+        continue;
+      }
       const tenon_weight gate = expert(call.weight(0), 0, id), up = expert(call.weight(1), 1, id);
       const tenon_weight down = expert(call.weight(2), 2, id);
       const float gate_by = macro(call.weight(0), 0, id), up_by = macro(call.weight(1), 1, id);
@@ -175,11 +194,7 @@ class ExpertFfn final : public OpKernel {
         continue;
       }
       read_row(call.in(2), r, share);
-      for (int64_t c = 0; c < cols; ++c) {
-        double sum = 0;
-        for (int64_t slot = 0; slot < top_k; ++slot) sum += double(share[slot]) * row[slot * cols + c];
-        y[c] = float(sum);
-      }
+      for (int64_t c = 0; c < cols; ++c) y[c] = folded(share, row, top_k, cols, c, here + r * top_k);
       write_row(call.out(0), r, y);
     }
   }

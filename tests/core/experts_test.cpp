@@ -152,6 +152,52 @@ TEST_F(ExpertsTest, FactorsGoIntoTheTable) {
   EXPECT_EQ(std::vector<float>(factor, factor + 9), (std::vector<float>{1, 1, 1, 1, 0.5f, 3, 1, 1, 1}));
 }
 
+// A rank's share: the table keeps all experts' numbers, memory holds those that are here.
+TEST_F(ExpertsTest, ARankHasItsOwnExperts) {
+  add_stacks();
+  source_.add_factors("up", {1.0f, 0.5f, 3.0f});
+  graph::Graph graph = make();
+  for (const int32_t id : expert_node(graph).weight) graph.weights[size_t(id)].kept_experts = {{0, 1}, {2, 3}};
+  for (const uint32_t layout : {0u, 7u}) {
+    const auto where = addresses(graph, {layout, layout, 0});
+    const tenon_weight gate = weights_->resolved(expert_node(graph).weight[0], layout);
+    EXPECT_TRUE(weights_->is_partial(expert_node(graph).weight[0]));
+    EXPECT_EQ(gate.n_expert, uint32_t(kExperts)) << "ids are those of all experts";
+    EXPECT_EQ(gate.expert_stride, 0) << "only the table says where they lie";
+    EXPECT_EQ(gate.plane[0], where[0]);
+    for (size_t which = 0; which < 3; ++which) {
+      EXPECT_NE(where[which * kExperts], 0u);
+      EXPECT_EQ(where[which * kExperts + 1], 0u);
+      EXPECT_NE(where[which * kExperts + 2], 0u);
+    }
+    EXPECT_EQ(where[2 * kExperts + 2], at("down", 2 * kExpertBytes));
+    EXPECT_EQ(where[2] - where[0], layout ? kHidden * 64 : 2 * kExpertBytes) << "packed, one lies behind the other";
+    EXPECT_EQ(weights_->packed_bytes(), layout ? 2 * 2 * uint64_t(kHidden * 64) : 0);
+    EXPECT_EQ(weights_->bytes_of(expert_node(graph).weight[0], 0), 2 * kExpertBytes);
+    const auto* factor = reinterpret_cast<const float*>(weights_->bank(expert_node(graph).weight, {layout, layout, 0})->macro);
+    EXPECT_EQ(std::vector<float>(factor, factor + 9), (std::vector<float>{1, 1, 1, 1, 1, 3, 1, 1, 1}));
+  }
+  EXPECT_EQ(packer_.n_pack_slices, 2 * 2);
+  EXPECT_EQ(source_.n_dropped, 2 * 2) << "the others' pages are never touched";
+}
+
+TEST_F(ExpertsTest, ARankHasItsOwnExpertsOfTensorsAndOfFusedStacks) {
+  for (const int e : {2, 0, 1}) {
+    source_.add("e." + std::to_string(e) + ".gate", kHidden, kWidth);
+    source_.add("e." + std::to_string(e) + ".down", kWidth, kHidden);
+  }
+  source_.add_stack("both", kExperts, 2 * kHidden, kWidth);
+  add_rule("gate", "e.{e}.gate", TENON_TRANSFORM_STACK_EXPERTS);
+  add_rule("up", "both", TENON_TRANSFORM_SLICE_ROWS, kHidden, 2 * kHidden, 2 * kHidden);
+  add_rule("down", "e.{e}.down", TENON_TRANSFORM_STACK_EXPERTS);
+  graph::Graph graph = make();
+  for (const int32_t id : expert_node(graph).weight) graph.weights[size_t(id)].kept_experts = {{1, 3}};
+  EXPECT_EQ(addresses(graph), (std::vector<tenon_addr>{0, at("e.1.gate"), at("e.2.gate"),  //
+                                                       0, at("both", 3 * kExpertBytes), at("both", 5 * kExpertBytes),
+                                                       0, at("e.1.down"), at("e.2.down")}));
+  for (const int32_t id : expert_node(graph).weight) EXPECT_EQ(weights_->bytes_of(id, 0), 2 * kExpertBytes);
+}
+
 TEST_F(ExpertsTest, AFactorOfAMatrixFollowsItsProduct) {
   add_stacks();
   source_.add_factors("router", {0.25f});

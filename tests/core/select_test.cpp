@@ -51,6 +51,7 @@ class SelectTest : public ::testing::Test {
     source_.add("half", 32, 32, TENON_DTYPE_F16);
     source_.add("half2", 32, 32, TENON_DTYPE_F16);
     source_.add("odd", 8, 20);
+    source_.add("router", 4, 32);
     source_.add("out", 64, 32);
     kernels_.add_plain({"embed", "encode", "norm", "linear", "glu", "add", "mul", "select_rows", "softcap"});
   }
@@ -126,6 +127,35 @@ TEST_F(SelectTest, TheHigherPriorityComesFirst) {
   EXPECT_EQ(kernel_of("a"), "high");
   EXPECT_EQ(refusal("a", "low"), "high comes first");
   expect_sound();
+}
+
+// Experts of a layer that other ranks own: only kernels that pass over them can be asked.
+TEST_F(SelectTest, AKernelThatNeedsAllExpertsServesNoPartOfThem) {
+  for (const char* name : {"gate", "up", "down"}) source_.add_stack(name, 4, 32, 32);
+  kernels_.add_plain({"route"});
+  kernels_.add("whole", "expert_ffn").priority(5);
+  kernels_.add("partial", "expert_ffn", [](const tenon_node&, tenon_offer& offer) -> const char* {
+    return offer.flags |= TENON_OFFER_PARTIAL_BANK, nullptr;
+  });
+  make([](const Builder& b, int32_t x) {
+    const tenon_route_attr route = {sizeof route, 2, 0, 1, 1.0f, 0};
+    const auto routed = b.op(TENON_OP_ROUTE, &route, {b.linear(x, {b.weight("router", 4, 32)})[0]}, {}, {}, 2);
+    const tenon_expert_ffn_attr ffn = {sizeof ffn, TENON_ACT_SILU, 0, 0, 0, 2};
+    return b.op(TENON_OP_EXPERT_FFN, &ffn, {x, routed[0], routed[1]},
+                {b.stack("gate", 32, 32, 4), b.stack("up", 32, 32, 4), b.stack("down", 32, 32, 4)})[0];
+  });
+  const auto kernel = [&] {
+    for (const auto& one : select().nodes)
+      if (one->node.op == TENON_OP_EXPERT_FFN) return std::string(view(one->kernel->name));
+    return std::string("none");
+  };
+  EXPECT_EQ(kernel(), "whole");
+  graph_.weights[size_t(graph_.weight_ids.at({0, "up"}))].kept_experts = {{1, 3}};
+  EXPECT_EQ(kernel(), "partial");
+  const auto choice = std::find_if(selection_->choices.begin(), selection_->choices.end(),
+                                   [](const Choice& one) { return one.op == "expert_ffn"; });
+  ASSERT_EQ(choice->refusals.size(), 1u);
+  EXPECT_EQ(choice->refusals[0].reason, "needs all experts, of which this rank owns some");
 }
 
 TEST_F(SelectTest, TheUsersPreferenceComesBeforePriority) {

@@ -46,7 +46,7 @@ class ExpertFfn final : public sdk::Kernel {
       bytes += double(w[i].rows) * double(w[i].row_bytes);
     }
     if (decodes_) offer.flag(TENON_OFFER_DEQUANTIZES);
-    return offer.row_exact().cost(bytes * attr.top_k);
+    return offer.row_exact().flag(TENON_OFFER_PARTIAL_BANK).cost(bytes * attr.top_k);
   }
 
   void pack(const sdk::Node&, const sdk::PackSlice& slice) const override { pack_rows16(slice); }
@@ -72,7 +72,9 @@ class ExpertFfn final : public sdk::Kernel {
   void launch(const tenon_plan& plan, const sdk::Args& args, const sdk::Worker& worker) const override {
     const tenon_status status = run_(static_cast<const OpPlan*>(plan.impl), &args.table(), &worker.table());
     if (status == TENON_INVALID_ARGUMENT)
-      throw sdk::Error(status, "expert_ffn: an id names no expert, or one that is not on this device");
+      throw sdk::Error(status, sdk::text("expert_ffn: expert %d is outside 0..%u",
+                                                         sdk::unnamed_expert(args.in(1), args.rows(), args.weight(0).n_expert),
+                                                         args.weight(0).n_expert));
     if (status != TENON_OK) throw sdk::Error(status, "expert_ffn: a dtype's record failed to decode a row");
   }
 

@@ -43,19 +43,14 @@ tenon_status decoded(const OpPlan* plan, const tenon_args* args, const tenon_exe
   return run == TENON_OK ? status : run;
 }
 
-// Row after row: the same sum that expert_ffn ends with.
+// The same sum that expert_ffn ends with.
 tenon_status fold_slots(const OpPlan* plan, const tenon_args* args, const tenon_exec* exec) {
   const tenon_view &slots = args->in[0], &share = args->in[1], &y = args->out[0];
   const Span rows = rows_of(plan, args, exec);
-  for (int64_t r = rows.begin; r < rows.end; ++r) {
-    for (int64_t c = 0; c < y.cols; c += kLanes) {
-      const int64_t n = smaller(kLanes, y.cols - c);
-      F sum = zero();
-      for (int64_t s = 0; s < share.cols; ++s)
-        sum = fma(splat(*f32_at(&share, r, s)), load_first(f32_at(&slots, r, s * y.cols + c), n), sum);
-      store_first(f32_at(&y, r, c), sum, n);
-    }
-  }
+  for (int64_t r = rows.begin; r < rows.end; ++r)
+    sdk::fold_slots(
+        share.cols, y.cols, [&](int64_t s) { return *f32_at(&share, r, s); },
+        [&](int64_t s) { return f32_at(&slots, r, s * y.cols); }, f32_at(&y, r, 0));
   return TENON_OK;
 }
 

@@ -128,7 +128,7 @@ class CodedExperts final : public sdk::Kernel {
     const auto& attr = node.attr<tenon_expert_ffn_attr>();
     if (attr.activation > TENON_ACT_SWIGLU_OAI) return sdk::refuse("activation %u", attr.activation);
     if (node.in()[0].groups > 1 || node.out()[0].groups > 1) return sdk::refuse("reads and writes whole rows");
-    sdk::Offer offer = sdk::offer().row_exact();
+    sdk::Offer offer = sdk::offer().row_exact().flag(TENON_OFFER_PARTIAL_BANK);
     double bytes = 0;
     for (int i = 0; i < 3; ++i) {
       const tenon_weight& one = w[static_cast<size_t>(i)];
@@ -156,7 +156,9 @@ class CodedExperts final : public sdk::Kernel {
 
   void launch(const tenon_plan& plan, const sdk::Args& args, const sdk::Worker& worker) const override {
     if (table_.experts(static_cast<const CodedExpertPlan*>(plan.impl), &args.table(), &worker.table()) != TENON_OK)
-      throw sdk::Error(TENON_INVALID_ARGUMENT, "expert_ffn: an id names no expert, or one that is not on this device");
+      throw sdk::Error(TENON_INVALID_ARGUMENT, sdk::text("expert_ffn: expert %d is outside 0..%u",
+                                                         sdk::unnamed_expert(args.in(1), args.rows(), args.weight(0).n_expert),
+                                                         args.weight(0).n_expert));
   }
 
   void drop(tenon_plan& plan) const override {

@@ -43,11 +43,10 @@ class ExpertRun {
         cols_(args.weight[2].rows),
         top_k_(args.in[1].cols) {}
 
-  // INVALID_ARGUMENT: an id names no expert, or one that is not on this device.
+  // INVALID_ARGUMENT: an id names no expert.
   tenon_status operator()() {
-    // Every worker finds the same faults, so none waits for another.
-    if (!sdk::group_experts(args_.in[1], args_.rows, args_.weight[0].n_expert, scratch_, &groups_) || !all_here())
-      return TENON_INVALID_ARGUMENT;
+    // Every worker finds the same fault, so none waits for another.
+    if (!sdk::group_experts(args_.in[1], args_.rows, args_.weight, scratch_, &groups_)) return TENON_INVALID_ARGUMENT;
     sdk::ExpertShare share(groups_, (hidden_cols_ + kLanes - 1) / kLanes, exec_);
     for (int64_t g = 0; g < groups_.n_group; ++g) {
       int64_t first = 0, end = 0;
@@ -61,13 +60,6 @@ class ExpertRun {
 
  private:
   float* part(int64_t offset) const { return reinterpret_cast<float*>(scratch_ + offset); }
-
-  bool all_here() const {
-    for (int64_t g = 0; g < groups_.n_group; ++g)
-      for (int which = 0; which < 3; ++which)
-        if (!sdk::expert_matrix(args_.weight[which], which, groups_.group[g].expert).plane[0]) return false;
-    return true;
-  }
 
   // The product, times the factor that stands behind it.
   void product(int which, const sdk::ExpertGroup& group, const tenon_view& x, int64_t rows, int64_t block,
@@ -116,22 +108,22 @@ class ExpertRun {
     }
   }
 
-  // Output columns [c, c + n) of all rows from their slots [pair's place][wide].
+  // Output columns [c, c + n) of all rows from their slots [pair's place][wide]: the sums, or each slot by itself.
   void fold(const float* slots, int64_t wide, int64_t c, int64_t n) const {
     const tenon_view &share = args_.in[2], &y = args_.out[0];
     for (int64_t r = 0; r < int64_t(args_.rows); ++r) {
       const int32_t* place = groups_.place + r * top_k_;
-      for (int64_t i = 0; i < n; i += kLanes) {
-        const int64_t lanes = smaller(kLanes, n - i);
-        if (attr_.combine) {
-          for (int64_t s = 0; s < top_k_; ++s)
-            store_first(f32_at(&y, r, s * cols_ + c + i), load(slots + place[s] * wide + i), lanes);
-          continue;
-        }
-        F sum = zero();
-        for (int64_t s = 0; s < top_k_; ++s)
-          sum = fma(splat(*f32_at(&share, r, s)), load(slots + place[s] * wide + i), sum);
-        store_first(f32_at(&y, r, c + i), sum, lanes);
+      const auto slot = [&](int64_t s) { return place[s] < 0 ? nullptr : slots + place[s] * wide; };
+      if (!attr_.combine) {
+        sdk::fold_slots(top_k_, n, [&](int64_t s) { return *f32_at(&share, r, s); }, slot, f32_at(&y, r, c));
+        continue;
+      }
+      for (int64_t s = 0; s < top_k_; ++s) {
+        float* to = f32_at(&y, r, s * cols_ + c);
+        if (const float* from = slot(s))
+          memcpy(to, from, size_t(n) * sizeof(float));
+        else
+          memset(to, 0, size_t(n) * sizeof(float));
       }
     }
   }

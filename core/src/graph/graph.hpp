@@ -54,6 +54,7 @@ struct Weight {
   std::vector<tenon_segment> segments;
   // A rank's share of what the files hold: these rows of the weight (of each expert), and of them these columns. Empty: all.
   Ranges kept_rows, kept_cols;
+  Ranges kept_experts;  // those that a rank owns, of n_expert, by which they are numbered everywhere. Empty: all.
   int64_t file_rows = 0, file_cols = 0;  // before an axis was cut
   int64_t all_rows() const { return kept_rows.empty() ? rows : file_rows; }
   int64_t all_cols() const { return kept_cols.empty() ? cols : file_cols; }

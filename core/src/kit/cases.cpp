@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <stdexcept>
@@ -321,6 +322,7 @@ struct ExpertCase {
   tenon_expert_ffn_attr attr = {0, TENON_ACT_SILU, 0, 0, 0, 3};
   bool crowded = false, macros = false;
   int64_t gap = 0;
+  std::vector<uint32_t> absent = {};
 };
 
 // The size of inputs for which products with the weight are about 1, where activations are neither flat nor straight.
@@ -352,6 +354,7 @@ OpCase expert_ffn_case(const ExpertCase& how, uint32_t rows, Values values) {
   c.weight(first).weight(make_experts(up, kExperts, hidden, width, 38, how.gap));
   c.weight(make_experts(down, kExperts, kCols, hidden, 39, how.gap));
   for (uint32_t i = 0; how.macros && i < 3 * kExperts; ++i) c.macro.push_back(0.5f + float(i % 5));
+  c.absent = how.absent;
   return c.output(how.attr.combine ? kCols * top_k : kCols);
 }
 
@@ -360,12 +363,19 @@ Cases expert_ffn_cases() {
   for (const std::string& dtype : all_dtypes()) {
     const std::array<std::string, 3> one = {dtype, dtype, dtype};
     all.push_back({.label = dtype + ", factors, gaps between experts", .dtype = one, .macros = true, .gap = 4096});
-    if (dtype != "f32" && dtype != "bf16" && dtype != "q8_0" && dtype != "q4_k") continue;
+    // One dtype of each family.
+    constexpr const char* kMore[] = {"f32", "bf16", "q8_0", "q4_k", "fp8_b128", "nvfp4_modelopt"};
+    if (std::find(std::begin(kMore), std::end(kMore), dtype) == std::end(kMore)) continue;
     all.push_back({.label = dtype + ", two experts for all", .dtype = one,
                    .attr = {0, TENON_ACT_GELU_TANH, 0, 0, 0, 2}, .crowded = true});
     all.push_back({.label = dtype + ", limit", .dtype = one, .attr = {0, TENON_ACT_SWIGLU_OAI, 1.5f, 1.702f, 0, 3}});
     all.push_back({.label = dtype + ", limit behind", .dtype = one, .attr = {0, TENON_ACT_SILU, 0.5f, 0, 0, 3}});
     all.push_back({.label = dtype + ", slots apart", .dtype = one, .attr = {0, TENON_ACT_SILU, 0, 0, 1, 3}});
+    all.push_back({.label = dtype + ", experts elsewhere", .dtype = one, .macros = true, .absent = {0, 2, 5}});
+    all.push_back({.label = dtype + ", slots apart, experts elsewhere", .dtype = one,
+                   .attr = {0, TENON_ACT_SILU, 0, 0, 1, 3}, .absent = {1, 3, 4, 6}});
+    all.push_back({.label = dtype + ", slots apart, all experts elsewhere", .dtype = one,
+                   .attr = {0, TENON_ACT_SILU, 0, 0, 1, 2}, .crowded = true, .absent = {2, 4}});
   }
   all.push_back({.label = "q4_k and q5_0", .dtype = {"q4_k", "q4_k", "q5_0"}});
   all.push_back({.label = "bf16 and f32", .dtype = {"bf16", "f32", "f16"}});

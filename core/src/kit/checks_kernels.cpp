@@ -75,6 +75,8 @@ class KernelChecks {
     add("gives a row equal bits alone and in any company", "P17", &KernelChecks::row_fault);
     add("gives equal bits as the others of its numeric class", "P17", &KernelChecks::class_fault);
     add("keeps a row that is not finite to itself", "P19", &KernelChecks::finite_fault);
+    if (view(kernel_.pattern) == "expert_ffn")
+      add("gives slots whose sum is its own, on one device and on several", "P17", &KernelChecks::slot_fault);
     add("packs a weight to the same bytes in any slices", "P18", &KernelChecks::pack_fault);
     if (!state_ops(view(kernel_.pattern)).empty())
       add("replays transactions as plain steps", "P17", &KernelChecks::transaction_fault);
@@ -493,6 +495,59 @@ class KernelChecks {
   }
   // NaN of an element stays NaN of that element, whatever the encodings.
   static bool c_elementwise(uint32_t op) { return op != TENON_OP_ROUTE && op != TENON_OP_ENCODE; }
+
+  // The same node with its slots summed up.
+  static OpCase summed(OpCase slots) {
+    auto& attr = *reinterpret_cast<tenon_expert_ffn_attr*>(slots.attr.data());
+    attr.combine = 0, slots.out[0].cols /= attr.top_k;
+    return slots;
+  }
+
+  // As fold_slots adds, which is defined to the bit.
+  static std::vector<float> folded(const RunResult& slots, const Input& weights) {
+    const size_t top_k = size_t(weights.cols), rows = size_t(weights.rows), cols = slots.out[0].size() / rows / top_k;
+    std::vector<float> out(rows * cols);
+    for (size_t r = 0; r < rows; ++r)
+      for (size_t s = 0; s < top_k; ++s)
+        for (size_t c = 0; c < cols; ++c) {
+          const float term = weights.data[r * top_k + s] * slots.out[0][(r * top_k + s) * cols + c];
+          out[r * cols + c] += term;
+        }
+    return out;
+  }
+
+  std::string slot_fault() {
+    const auto gives_slots = [](const OpCase& c) {
+      return reinterpret_cast<const tenon_expert_ffn_attr*>(c.attr.data())->combine == 1;
+    };
+    if (std::none_of(taken_.begin(), taken_.end(), [&](const Taken& t) { return gives_slots(t.make(1)); }))
+      return left_out_ = "it does not give the slots one by one", "";
+    return each([&](const Taken& t) {
+      for (const uint32_t rows : {1u, 5u, 33u}) {
+        OpCase c = t.make(rows_within(rows));
+        if (!gives_slots(c)) return std::string();
+        const RunResult all = run_op(kernel_, c, with(1));
+        if (!equal_bits(folded(all, c.in[2]), run_op(kernel_, summed(c), with(1)).out[0]))
+          return std::to_string(rows) + " rows: the sum of its slots is not what it gives with combine 0";
+        if (!c.absent.empty() || !(t.flags & TENON_OFFER_PARTIAL_BANK)) continue;
+        // Every third expert here: each slot is computed on one of three devices, and zeros on the others.
+        std::vector<float> sum(all.out[0].size(), 0);
+        for (uint32_t device = 0; device < 3; ++device) {
+          c.absent.clear();
+          for (uint32_t e = 0; e < c.weights[0].n_expert; ++e)
+            if (e % 3 != device) c.absent.push_back(e);
+          const RunResult part = run_op(kernel_, c, with(workers_.back()));
+          for (size_t i = 0; i < sum.size(); ++i) sum[i] += part.out[0][i];
+        }
+        // Zero is told apart from -0 by no sum over slots.
+        for (size_t i = 0; i < sum.size(); ++i)
+          if (sum[i] == 0 && all.out[0][i] == 0) sum[i] = all.out[0][i];
+        if (!equal_bits(sum, all.out[0]))
+          return std::to_string(rows) + " rows: slots from three devices are not those of one";
+      }
+      return std::string();
+    });
+  }
 
   std::string pack_fault() {
     if (std::none_of(taken_.begin(), taken_.end(), [](const Taken& t) { return t.packs; }))

@@ -184,6 +184,8 @@ class Bound {
     offer.why_not[sizeof offer.why_not - 1] = '\0';
     if (status == TENON_UNSUPPORTED) return result_.why_not = offer.why_not, false;
     check(status, "accept");
+    if (!case_.absent.empty() && !(offer.flags & TENON_OFFER_PARTIAL_BANK))
+      return result_.why_not = "it does not offer to skip experts that are elsewhere", false;
     result_.accepted = true;
     for (size_t i = 0; i < case_.in.size(); ++i) {
       if (i >= options_.in_encoding.size() && offer.in_encoding[i] != types_in_[i].encoding) {
@@ -278,6 +280,10 @@ class Bound {
     bank_.struct_size = sizeof bank_, bank_.n_expert = weights_[0].n_expert;
     for (const tenon_weight& w : weights_)
       for (uint32_t e = 0; e < w.n_expert; ++e) experts_.push_back(w.plane[0] + e * uint64_t(w.expert_stride));
+    for (const uint32_t e : case_.absent)
+      for (size_t which = 0; which < weights_.size(); ++which) experts_[which * bank_.n_expert + e] = 0;
+    for (tenon_weight& w : weights_)
+      if (!case_.absent.empty()) w.expert_stride = 0;
     bank_.address = address(experts_.data());
     if (!case_.macro.empty()) bank_.macro = address(case_.macro.data());
     for (tenon_weight& w : weights_) w.bank = &bank_;

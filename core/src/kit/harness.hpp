@@ -92,6 +92,7 @@ struct OpCase {
   std::vector<Part> parts;           // of a composite whose values all have the columns of its first input
   std::vector<size_t> part_outputs;  // the values that are its outputs
   std::vector<float> macro;          // of experts: factors of gate, up and down, [3][n_expert]; empty = none
+  std::vector<uint32_t> absent;      // experts that are on other devices
 };
 
 // When the workers of a launch run. In turns, one runs until it reaches a barrier or its end, then the next one: what a

@@ -8,7 +8,8 @@
 
 namespace tenon::program {
 
-// One of gate, up and down: an address for every expert, and factors that are applied after the K fold.
+// One of gate, up and down: an address for every expert, 0 for one that is on another rank, and factors that are applied
+// after the K fold.
 struct Projection {
   std::vector<tenon_addr> address;
   std::vector<float> macro;  // empty = all 1

@@ -111,8 +111,13 @@ class Selector {
     nodes.push_back(std::move(node));
   }
 
+  bool is_partial(const graph::Node& node) const {
+    return std::any_of(node.weight.begin(), node.weight.end(), [&](int32_t id) { return weights_.is_partial(id); });
+  }
+
   // Why the offer cannot be used; "" if it can.
-  std::string fault_of(const tenon_node& node, const tenon_offer& offer) const {
+  std::string fault_of(const tenon_node& node, const tenon_offer& offer, bool partial) const {
+    if (partial && !(offer.flags & TENON_OFFER_PARTIAL_BANK)) return "needs all experts, of which this rank owns some";
     for (uint32_t i = 0; i < node.n_in && i < 8; ++i) {
       const uint32_t wanted = offer.in_encoding[i], has = node.in[i].encoding;
       if (wanted == has) continue;
@@ -129,7 +134,7 @@ class Selector {
     return "";
   }
 
-  std::optional<Candidate> best(const tenon_node& node, std::string_view pattern, std::vector<Refusal>* refusals) const {
+  std::optional<Candidate> best(const tenon_node& node, std::string_view pattern, std::vector<Refusal>* refusals, bool partial = false) const {
     std::vector<Candidate> able;
     for (const tenon_kernel* kernel : kernels_) {
       if (view(kernel->backend) != view(device_.table().backend) || view(kernel->pattern) != pattern) continue;
@@ -143,7 +148,7 @@ class Selector {
       } else if (listed(options_.forbid, name)) {
         reason = kForbidden;
       } else {
-        reason = ask(*kernel, node, &candidate.offer);
+        reason = ask(*kernel, node, &candidate.offer, partial);
       }
       if (reason.empty()) {
         able.push_back(candidate);
@@ -167,7 +172,7 @@ class Selector {
     return able[0];
   }
 
-  std::string ask(const tenon_kernel& kernel, const tenon_node& node, tenon_offer* offer) const {
+  std::string ask(const tenon_kernel& kernel, const tenon_node& node, tenon_offer* offer, bool partial) const {
     offer->struct_size = sizeof *offer;
     for (uint32_t i = 0; i < 8; ++i) {
       offer->in_encoding[i] = i < node.n_in ? node.in[i].encoding : uint32_t(TENON_ENC_NONE);
@@ -179,7 +184,7 @@ class Selector {
       return offer->why_not[0] ? offer->why_not : "refused without a reason";
     }
     if (status != TENON_OK) return "failed: " + plugin::PluginHost::take_message();
-    return fault_of(node, *offer);
+    return fault_of(node, *offer, partial);
   }
 
   // Kernels for one node of the graph; a linear of several weights may become several nodes.
@@ -226,7 +231,7 @@ class Selector {
   std::unique_ptr<Selected> choose_one(graph::Node node) {
     Choice choice = choice_of(node);
     auto table = table_of(node);
-    auto candidate = best(*table->get(), graph::op_name(node.op), &choice.refusals);
+    auto candidate = best(*table->get(), graph::op_name(node.op), &choice.refusals, is_partial(node));
     if (!candidate && node.op == TENON_OP_EMBED && table->weight(0).layout) {
       table = table_of(node, {}, true);
       candidate = best(*table->get(), graph::op_name(node.op), &choice.refusals);
@@ -333,7 +338,7 @@ class Selector {
     Choice choice = choice_of(fused->node);
     choice.op = text;
     const auto table = table_of(fused->node, fused->parts);
-    const auto candidate = best(*table->get(), text, &choice.refusals);
+    const auto candidate = best(*table->get(), text, &choice.refusals, is_partial(fused->node));
     if (!candidate) return;
     // A part stays with its kernel if that comes before the group's, by the order that holds among kernels of one node.
     const bool preferred = listed(options_.prefer, view(candidate->kernel->name));

@@ -79,6 +79,8 @@ WeightSet::WeightSet(std::span<const graph::Graph* const> graphs, std::span<cons
     entry.raw.struct_size = sizeof entry.raw;
     entry.raw.rows = weight.rows, entry.raw.cols = weight.cols, entry.raw.parts = weight.parts;
     entry.raw.n_expert = weight.n_expert;
+    for (const graph::Range& range : weight.kept_experts.empty() ? graph::Ranges{{0, weight.n_expert}} : weight.kept_experts)
+      for (int64_t e = range.begin; e < range.end; ++e) entry.experts.push_back(e);
     entry.share = {weight.kept_rows, weight.kept_cols, weight.all_rows(), weight.all_cols()};
     if (weight.flags & TENON_DECL_ROUTER) entry.raw.flags |= TENON_WEIGHT_ROUTER;
     if (weight.flags & TENON_DECL_NORM) entry.raw.flags |= TENON_WEIGHT_NORM;
@@ -109,7 +111,7 @@ void WeightSet::describe(const graph::Weight& weight, Entry& entry) {
   entry.raw.dtype = entry.tensor->dtype;
   entry.raw.row_bytes = weight.cols / dtype->block_cols * dtype->block_bytes;
   const bool is_stack = entry.binding->transform == TENON_TRANSFORM_STACK_EXPERTS;
-  entry.raw.expert_stride = is_stack || !weight.n_expert ? 0 : entry.raw.row_bytes * entry.tensor->rows();
+  entry.raw.expert_stride = is_stack || !weight.n_expert || entry.is_partial() ? 0 : entry.raw.row_bytes * entry.tensor->rows();
   if (!entry.share.is_all()) {
     if (is_assembled(entry.binding->transform)) check_assembled(*entry.binding, *dtype, weight.name);
     for (uint32_t role = 0; role < TENON_PLANE_MACRO; ++role)
@@ -119,7 +121,7 @@ void WeightSet::describe(const graph::Weight& weight, Entry& entry) {
     check_assembled(*entry.binding, *dtype, weight.name);
     for (const source::Tensor* tensor : entry.binding->tensors()) entry.bytes += tensor->bytes();
     if (entry.binding->cuts_rows()) entry.bytes = uint64_t(weight.rows * entry.raw.row_bytes);
-  } else if (!is_stack && entry.binding->transform != TENON_TRANSFORM_SLICE_ROWS) {
+  } else if (!is_stack && !entry.is_partial() && entry.binding->transform != TENON_TRANSFORM_SLICE_ROWS) {
     entry.bytes = entry.tensor->bytes();
   } else {
     for (int64_t e = 0; e < entry.n_matrix(); ++e)
@@ -168,6 +170,7 @@ WeightSet::PlanePart WeightSet::part_of(const Entry& entry, int64_t matrix, uint
     return bytes.empty() ? PlanePart{} : PlanePart{bytes.data(), bytes.size()};
   }
   const bool is_stack = entry.binding->transform == TENON_TRANSFORM_STACK_EXPERTS;
+  if (entry.raw.n_expert) matrix = entry.experts[size_t(matrix)];
   const source::Tensor& tensor = is_stack ? *entry.binding->experts.at(matrix) : *entry.tensor;
   const source::Plane* plane = tensor.plane(role);
   if (!plane) return {};
@@ -399,11 +402,11 @@ tenon_weight WeightSet::resolved(int32_t id, uint32_t layout) const {
   out.layout = layout;
   if (layout) {
     out.plane[0] = entry.packed.address();
-    if (out.n_expert) out.expert_stride = int64_t(entry.packed_step);
+    if (out.n_expert && !entry.is_partial()) out.expert_stride = int64_t(entry.packed_step);
   } else if (entry.copied.address()) {
     for (uint32_t role = 0; role < 4; ++role)
       if (role == 0 || entry.copied_plane[role]) out.plane[role] = entry.copied.address() + entry.copied_plane[role];
-    if (out.n_expert) out.expert_stride = int64_t(entry.copied_step);
+    if (out.n_expert && !entry.is_partial()) out.expert_stride = int64_t(entry.copied_step);
   } else {
     const tenon_weight first = source_matrix(entry, 0);
     std::copy(std::begin(first.plane), std::end(first.plane), out.plane);
@@ -417,8 +420,12 @@ const tenon_bank* WeightSet::bank(const std::vector<int32_t>& ids, const std::ve
   std::array<Projection, 3> projections;
   for (size_t i = 0; i < projections.size(); ++i) {
     const Entry& entry = entries_[size_t(ids.at(i))];
-    for (int64_t e = 0; e < entry.n_matrix(); ++e) projections[i].address.push_back(matrix_address(entry, layouts.at(i), e));
-    projections[i].macro = macros(entry);
+    projections[i].address.resize(entry.raw.n_expert);
+    for (int64_t e = 0; e < entry.n_matrix(); ++e) projections[i].address[size_t(entry.experts[size_t(e)])] = matrix_address(entry, layouts.at(i), e);
+    if (const std::vector<float> own = macros(entry); !own.empty()) {
+      projections[i].macro.resize(entry.raw.n_expert, 1.0f);
+      for (size_t e = 0; e < own.size(); ++e) projections[i].macro[size_t(entry.experts[e])] = own[e];
+    }
   }
   bank = std::make_unique<Bank>(device_, projections);
   return bank->table();

@@ -45,6 +45,8 @@ class WeightSet {
   // Without addresses, for accept(). layout: the packed form asked for before, or 0.
   tenon_weight described(int32_t id) const;
   uint32_t packed_layout(int32_t id) const { return entries_[size_t(id)].layout; }
+  // Whether only some of its experts are here: kernels then have to pass over the others.
+  bool is_partial(int32_t id) const { return entries_[size_t(id)].is_partial(); }
   std::string dtype_name(int32_t id) const;
 
   // Wants weight `id` in `layout` (0: as in the file). A weight has one packed form; a second layout throws Error(kRuntime).
@@ -52,7 +54,8 @@ class WeightSet {
   // Packs what was asked for, slice by slice, and gives the source's pages back. On failure nothing is kept.
   void pack(uint32_t n_workers, const ProgressCallback& progress, const CancelCallback& cancelled);
 
-  // With addresses; after pack(). Of experts: the first one's, and each one's distance from it where that is the same.
+  // With addresses; after pack(). Of experts: the first one's that is here, and where all are, each one's distance from the
+  // one before if that is the same.
   tenon_weight resolved(int32_t id, uint32_t layout) const;
   // Where every expert of gate, up and down lies in those layouts; after pack(). Lives as long as this object.
   const tenon_bank* bank(const std::vector<int32_t>& ids, const std::vector<uint32_t>& layouts);
@@ -66,8 +69,9 @@ class WeightSet {
     const source::ModelSource* source = nullptr;
     const source::Tensor* tensor = nullptr;
     const graph::Binding* binding = nullptr;
-    tenon_weight raw = {};  // of the share
+    tenon_weight raw = {};  // of the share; n_expert counts those that are elsewhere too
     Share share;
+    std::vector<int64_t> experts;  // that are here, by their number among all
     std::vector<float> dense;  // small f32 tables
     Planes assembled;          // of joined or turned matrices, from pack() on for as long as they are read
     bool is_matrix = false, wants_raw = false;
@@ -77,7 +81,8 @@ class WeightSet {
     uint64_t packed_step = 0, copied_step = 0;  // from one expert to the next
     uint64_t copied_plane[4] = {};              // where a matrix's planes begin in its copy
     uint64_t bytes = 0;
-    int64_t n_matrix() const { return raw.n_expert ? raw.n_expert : 1; }
+    bool is_partial() const { return experts.size() < raw.n_expert; }
+    int64_t n_matrix() const { return raw.n_expert ? int64_t(experts.size()) : 1; }
   };
   struct Slice {
     Entry* entry;
@@ -97,7 +102,8 @@ class WeightSet {
   void copy_matrices(Entry& entry);
   uint64_t place_slices(Entry& entry, std::vector<Slice>& slices);
   void pack_slice(const Slice& slice);
-  // Part of a tensor's plane that belongs to one matrix of a weight; data null where the tensor has none of that role.
+  // Part of a tensor's plane that belongs to one matrix of a weight, of experts the n-th one here; data null where the
+  // tensor has none of that role.
   PlanePart part_of(const Entry& entry, int64_t matrix, uint32_t role) const;
   const tenon_dtype& dtype_of(const Entry& entry) const;
   // A share's rows of a matrix, gathered into `planes`, as kernels that pack see them.

@@ -3,7 +3,7 @@
 //   1. Every worker groups the step's slots by expert, for itself.
 //   2. Hidden rows: a worker takes a share of the hidden columns of all groups, blocks of 32, and leaves them in q8_32.
 //   3. Behind a barrier: a worker takes a share of the output columns, some panels at a time: the slots of all groups,
-//      then their sums.
+//      then their sums, or each slot by itself.
 #include <cstring>
 #include <memory>
 #include <string>
@@ -51,9 +51,9 @@ Layout layout_of(const InstructionSet& set, const Plan& plan, const tenon_weight
   out.product = take(chunk(width) > chunk(hidden) ? chunk(width) : chunk(hidden));
   out.gate = take(kHiddenRows * hidden * 4);
   out.up = take(kHiddenRows * hidden * 4);
-  // Fewer rows than planned take more panels, but no more than fit; FoldJob reads whole stretches of 64.
+  // Fewer rows than planned take more panels, but no more than fit.
   const int64_t most = slots * panels_together(slots, panels) * kPanelRows * 4;
-  out.slots = take((most > (int64_t{1} << 20) ? most : int64_t{1} << 20) + 64 * 4);
+  out.slots = take(most > (int64_t{1} << 20) ? most : int64_t{1} << 20);
   return out;
 }
 
@@ -76,10 +76,12 @@ class Run {
       : set_(set), plan_(plan), args_(args), worker_(worker), at_(layout_of(set, plan, args.table().weight)) {}
 
   void operator()() {
-    const int64_t n_expert = args_.weight(0).n_expert, top_k = plan_.attr.top_k;
-    // Every worker finds the same faults, so none waits for another.
-    if (!sdk::group_experts(args_.in(1), args_.rows(), n_expert, worker_.scratch(), &groups_) || !all_here())
-      throw sdk::Error(TENON_INVALID_ARGUMENT, "expert_ffn: an id names no expert, or one that is not on this device");
+    const int64_t top_k = plan_.attr.top_k;
+    // Every worker finds the same fault, so none waits for another.
+    if (!sdk::group_experts(args_.in(1), args_.rows(), args_.table().weight, worker_.scratch(), &groups_))
+      throw sdk::Error(TENON_INVALID_ARGUMENT, sdk::text("expert_ffn: expert %d is outside 0..%u",
+                                                         sdk::unnamed_expert(args_.in(1), args_.rows(), args_.weight(0).n_expert),
+                                                         args_.weight(0).n_expert));
     auto* row_of = part<int32_t>(at_.row_of);
     for (int64_t p = 0; p < groups_.n_pair; ++p) row_of[p] = static_cast<int32_t>(groups_.pair[p] / top_k);
     sdk::ExpertShare share(groups_, hidden_cols() / kBlockCols, worker_.table());
@@ -90,8 +92,8 @@ class Run {
     }
     worker_.barrier();
     const sdk::Range panels = worker_.share((args_.weight(2).rows + kPanelRows - 1) / kPanelRows);
-    if (panels.begin == panels.end || groups_.n_pair == 0) return;
-    const int64_t together = panels_together(groups_.n_pair, panels.end - panels.begin);
+    if (panels.begin == panels.end) return;
+    const int64_t together = panels_together(groups_.n_pair ? groups_.n_pair : 1, panels.end - panels.begin);
     for (int64_t p = panels.begin; p < panels.end; p += together)
       output_panels(p, p + together < panels.end ? p + together : panels.end);
   }
@@ -103,13 +105,6 @@ class Run {
   }
   int64_t hidden_cols() const { return args_.weight(2).cols; }
   int64_t hidden_row_bytes() const { return tenon_encoding_row_bytes(TENON_ENC_Q8_32, hidden_cols()); }
-
-  bool all_here() const {
-    for (int64_t g = 0; g < groups_.n_group; ++g)
-      for (int which = 0; which < 3; ++which)
-        if (!sdk::expert_matrix(args_.weight(which), which, groups_.group[g].expert).plane[0]) return false;
-    return true;
-  }
 
   // `out` is where column 0 would be.
   Product product(int which, int64_t expert, int64_t panel0, int64_t panel1, float* out, int64_t row_bytes) const {
@@ -168,6 +163,7 @@ class Run {
     sums.share = sdk::at<const uint8_t>(share.data), sums.share_row_bytes = share.row_bytes;
     sums.cols = wide < cols - first ? wide : cols - first;
     sums.out = sdk::at<uint8_t>(out.data, first * 4), sums.out_row_bytes = out.row_bytes;
+    sums.slot_bytes = plan_.attr.combine ? cols * 4 : 0;
     set_.fold(sums);
   }
 
@@ -187,11 +183,10 @@ sdk::Offer ExpertFfn::accept(const sdk::Node& node, const sdk::Device&) const {
     return sdk::refuse("serves expert_ffn: x, ids, weights and three stacks");
   const auto& attr = node.attr<tenon_expert_ffn_attr>();
   if (attr.activation > TENON_ACT_SWIGLU_OAI) return sdk::refuse("activation %u", attr.activation);
-  if (attr.combine) return sdk::refuse("sums the slots and does not give them one by one");
   if (node.in()[0].groups > 1 || node.out()[0].groups > 1) return sdk::refuse("reads and writes whole rows");
   if (w[2].cols % kBlockCols)
     return sdk::refuse("%lld hidden columns are no multiple of %d", static_cast<long long>(w[2].cols), kBlockCols);
-  sdk::Offer offer = sdk::offer().reads(0, sdk::Encoding::kQ8_32).row_exact();
+  sdk::Offer offer = sdk::offer().reads(0, sdk::Encoding::kQ8_32).row_exact().flag(TENON_OFFER_PARTIAL_BANK);
   double bytes = 0;
   for (int i = 0; i < 3; ++i) {
     std::string fault = stack_fault(w[size_t(i)], i == 2 ? w[0].rows : node.in()[0].cols);
@@ -210,7 +205,8 @@ void ExpertFfn::pack(const sdk::Node&, const sdk::PackSlice& slice) const { pack
 void ExpertFfn::plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_plan& plan) const {
   auto own = std::make_unique<Plan>(Plan{node.attr<tenon_expert_ffn_attr>(), request.max_rows ? request.max_rows : 1});
   const tenon_weight* w = node.weights().data();
-  plan.partition = TENON_PART_OUT_COLS, plan.unit_cols = kPanelRows;
+  // Slots that are given one by one lie elsewhere than a share of the columns.
+  plan.partition = own->attr.combine ? TENON_PART_CLAIM : TENON_PART_OUT_COLS, plan.unit_cols = kPanelRows;
   plan.n_units = (w[2].rows + kPanelRows - 1) / kPanelRows;
   plan.workspace =
       static_cast<uint64_t>(own->max_rows * own->attr.top_k * tenon_encoding_row_bytes(TENON_ENC_Q8_32, w[2].cols));

@@ -2,6 +2,9 @@
 // turns into vectors, without sums whose order could depend on it.
 #include <tenon/abi.h>
 
+#include <cstring>
+#include <tenon/sdk/experts.hpp>
+
 #include "float_bits.hpp"
 #include "linear.hpp"
 
@@ -121,19 +124,22 @@ void hidden(const HiddenJob& job) {
 }
 
 void fold(const FoldJob& job) {
-  constexpr int64_t kTogether = 64;
+  const auto bytes = static_cast<size_t>(job.cols) * sizeof(float);
   for (int64_t r = 0; r < job.rows; ++r) {
     const auto* share = reinterpret_cast<const float*>(job.share + r * job.share_row_bytes);
-    auto* out = reinterpret_cast<float*>(job.out + r * job.out_row_bytes);
-    for (int64_t c = 0; c < job.cols; c += kTogether) {
-      float sum[kTogether] = {};
-      for (int64_t s = 0; s < job.top_k; ++s) {
-        const float* slot = job.slots + job.place[r * job.top_k + s] * job.wide + c;
-        for (int64_t i = 0; i < kTogether; ++i) sum[i] += share[s] * slot[i];
-      }
-      const int64_t n = job.cols - c < kTogether ? job.cols - c : kTogether;
-      std::memcpy(out + c, sum, static_cast<size_t>(n) * sizeof(float));
+    const int32_t* place = job.place + r * job.top_k;
+    uint8_t* out = job.out + r * job.out_row_bytes;
+    const auto slot = [&](int64_t s) { return place[s] < 0 ? nullptr : job.slots + place[s] * job.wide; };
+    if (!job.slot_bytes) {
+      sdk::fold_slots(
+          job.top_k, job.cols, [&](int64_t s) { return share[s]; }, slot, reinterpret_cast<float*>(out));
+      continue;
     }
+    for (int64_t s = 0; s < job.top_k; ++s)
+      if (const float* from = slot(s))
+        std::memcpy(out + s * job.slot_bytes, from, bytes);
+      else
+        std::memset(out + s * job.slot_bytes, 0, bytes);
   }
 }
 

@@ -63,14 +63,15 @@ struct HiddenJob {
   int64_t out_row_bytes, cols;
 };
 
-// y[r] = Σ_s share[r, s] × slots[place[r, s]], s ascending.
+// y[r] = Σ_s share[r, s] × slots[place[r, s]], as sdk::fold_slots adds; with slot_bytes y[r] is the slots, which begin so
+// far behind one another. A place of -1: a slot of zeros.
 struct FoldJob {
   const float* slots;    // [..][wide]
   const int32_t* place;  // [rows][top_k]
   const uint8_t* share;  // f32 rows
   int64_t share_row_bytes, rows, top_k, wide, cols;
   uint8_t* out;
-  int64_t out_row_bytes;
+  int64_t out_row_bytes, slot_bytes;
 };
 
 struct InstructionSet {
