@@ -27,20 +27,28 @@ void Communicator::recv(tenon_addr data, uint64_t bytes, uint32_t from, void*) {
   if (!collects_) run();
 }
 
-void Communicator::run() {
-  const bool done = boxes_->wait([this] { return advance(); }, limit_);
-  const auto open = std::find_if(calls_.begin(), calls_.end(), [](const Call& call) { return !call.is_done; });
-  if (!done && !boxes_->has_ended()) {
-    boxes_->end(sdk::text("rank %u: rank %u did not answer within %lld s", rank_, open == calls_.end() ? rank_ : open->peer,
-                          static_cast<long long>(limit_.count() / 1000)));
-  }
-  calls_.clear();
+void Communicator::await(const std::function<uint32_t()>& late) {
+  uint32_t peer = rank_;
+  const bool done = boxes_->wait([&] { return (peer = late()) == size(); }, limit_);
+  if (!done && !boxes_->has_ended())
+    boxes_->end(sdk::text("rank %u: rank %u did not answer within %lld s", rank_, peer, static_cast<long long>(limit_.count() / 1000)));
   if (!done) poll();
 }
 
-// Does what can be done now; true when all calls are done. Calls with one peer keep their order.
-bool Communicator::advance() {
-  bool all = true, moved = false;
+void Communicator::run() {
+  try {
+    await([this] { return advance(); });
+  } catch (...) {
+    calls_.clear();
+    throw;
+  }
+  calls_.clear();
+}
+
+// Does what can be done now; answers the first rank that has calls left, or size(). Calls with one peer keep their order.
+uint32_t Communicator::advance() {
+  uint32_t late = size();
+  bool moved = false;
   for (size_t i = 0; i < calls_.size(); ++i) {
     Call& call = calls_[i];
     if (call.is_done) continue;
@@ -60,22 +68,62 @@ bool Communicator::advance() {
       take(call, box);
       moved = true;
     }
-    all = all && call.is_done;
+    if (!call.is_done && late == size()) late = call.peer;
   }
   if (moved) boxes_->changed();
-  return all;
+  return late;
+}
+
+void Communicator::check_size(const Mailbox::Message& message, uint32_t from, uint64_t bytes) {
+  if (message.bytes == bytes) return;
+  boxes_->end(sdk::text("rank %u sends %llu bytes where rank %u expects %llu", from, static_cast<unsigned long long>(message.bytes), rank_,
+                        static_cast<unsigned long long>(bytes)));
+  poll();
 }
 
 void Communicator::take(Call& call, Mailbox& box) {
   const Mailbox::Message message = box.front();
-  if (message.bytes != call.bytes) {
-    boxes_->end(sdk::text("rank %u sends %llu bytes where rank %u expects %llu", call.peer, static_cast<unsigned long long>(message.bytes),
-                          rank_, static_cast<unsigned long long>(call.bytes)));
-    return;
-  }
+  check_size(message, call.peer, call.bytes);
   std::memcpy(reinterpret_cast<void*>(call.data), message.data, message.bytes);
   box.pop();
   call.is_done = true;
+}
+
+// Every rank shows its values to every other and adds all of them up, ascending by rank.
+void Communicator::all_reduce(tenon_addr in, tenon_addr out, uint64_t n, void*) {
+  if (collects_) throw sdk::Error(TENON_INVALID_ARGUMENT, "threads: all_reduce inside a group of calls");
+  const uint64_t bytes = n * sizeof(float);
+  std::vector<const float*> values(size(), reinterpret_cast<const float*>(in));
+  std::vector<uint64_t> tickets(size());
+  const auto first_peer = [this](const auto& is_late) {
+    uint32_t peer = 0;
+    while (peer < size() && (peer == rank_ || !is_late(peer))) ++peer;
+    return peer;
+  };
+  for (uint32_t peer = 0; peer < size(); ++peer) {  // no box is full: earlier calls have returned
+    if (peer == rank_) continue;
+    tickets[peer] = boxes_->between(rank_, peer).posted();
+    boxes_->between(rank_, peer).post({values[rank_], bytes});
+  }
+  boxes_->changed();
+  await([&] { return first_peer([&](uint32_t peer) { return boxes_->between(peer, rank_).is_empty(); }); });
+  for (uint32_t peer = 0; peer < size(); ++peer) {
+    if (peer == rank_) continue;
+    const Mailbox::Message message = boxes_->between(peer, rank_).front();
+    check_size(message, peer, bytes);
+    values[peer] = static_cast<const float*>(message.data);
+  }
+  const bool overlaps = in < out + bytes && out < in + bytes;  // the others still read what is there
+  if (overlaps && sums_.size() < n) sums_.resize(n);
+  float* const sums = overlaps ? sums_.data() : reinterpret_cast<float*>(out);
+  std::memcpy(sums, values[0], bytes);
+  for (uint32_t rank = 1; rank < size(); ++rank)
+    for (uint64_t i = 0; i < n; ++i) sums[i] += values[rank][i];
+  for (uint32_t peer = 0; peer < size(); ++peer)
+    if (peer != rank_) boxes_->between(peer, rank_).pop();
+  boxes_->changed();
+  await([&] { return first_peer([&](uint32_t peer) { return boxes_->between(rank_, peer).taken() <= tickets[peer]; }); });
+  if (overlaps) std::memcpy(reinterpret_cast<void*>(out), sums, bytes);
 }
 
 void Communicator::poll() {

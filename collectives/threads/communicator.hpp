@@ -4,6 +4,7 @@
 #include <tenon/sdk/collective.hpp>
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -21,6 +22,7 @@ class Communicator final : public sdk::Communicator {
   void group(bool begin) override;
   void send(tenon_addr data, uint64_t bytes, uint32_t to, void* stream) override;
   void recv(tenon_addr data, uint64_t bytes, uint32_t from, void* stream) override;
+  void all_reduce(tenon_addr in, tenon_addr out, uint64_t n, void* stream) override;
   void poll() override;
   void abort() noexcept override;
 
@@ -34,15 +36,19 @@ class Communicator final : public sdk::Communicator {
     uint64_t ticket = 0;  // of a send: taken when the box has given out more messages than this
   };
   void check_peer(uint32_t peer) const;
+  // Calls `late` until it answers size(): before that, the rank that is waited for. Throws where that one does not come.
+  void await(const std::function<uint32_t()>& late);
   void run();
-  bool advance();
+  uint32_t advance();
   void take(Call& call, Mailbox& box);
+  void check_size(const Mailbox::Message& message, uint32_t from, uint64_t bytes);
 
   std::shared_ptr<Mailboxes> boxes_;
   uint32_t rank_;
   std::chrono::milliseconds limit_;
   bool collects_ = false;
   std::vector<Call> calls_;
+  std::vector<float> sums_;  // of an all_reduce in place
 };
 
 }  // namespace tenon::threads

@@ -67,7 +67,7 @@ std::unique_ptr<sdk::Communicator> join(const sdk::GroupId& id, uint32_t n, uint
 
 TENON_PLUGIN("threads", "0.1.0") {
   using namespace tenon;
-  static const sdk::CollectiveRecord& record =
+  static sdk::CollectiveRecord& record =
       *std::make_unique<sdk::CollectiveRecord>("threads", TENON_COLLECTIVE_REPEATABLE, threads::unique, threads::join).release();
-  registrar.collective(record.table());
+  registrar.collective(record.with_all_reduce().table());
 }

@@ -14,9 +14,18 @@ namespace {
 
 using namespace parallel_test;
 
+constexpr int64_t kProbeCalls = 12;  // of two ranks: three sizes, each a group of a send and a recv
+
 class Failure : public testing::Test {
  protected:
-  void SetUp() override { configure(0, -1, 0); }
+  void SetUp() override {
+    configure(0, -1, 0);
+    lie(-1, 0);
+  }
+  static void lie(int64_t to, int64_t from_bytes) {
+    plugin::set_config("faulty.lies_to", to);
+    plugin::set_config("faulty.lies_from", from_bytes);
+  }
   static void configure(int64_t rank, int64_t fail_at, int64_t delay_us) {
     plugin::set_config("faulty.rank", rank);
     plugin::set_config("faulty.fail_at", fail_at);
@@ -26,6 +35,15 @@ class Failure : public testing::Test {
     ModelOptions options = options_for(cuttable("qwen3"));
     options.tensor_parallel = n_ranks, options.sum_parts = 4, options.collective = collective;
     return engine().load(options);
+  }
+  static std::string load_refusal(uint32_t n_ranks) {
+    try {
+      load(n_ranks, "faulty");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kRuntime) << error.what();
+      return error.what();
+    }
+    return "";
   }
   static std::string refusal(Model& model, Sequence& sequence, size_t n) {
     try {
@@ -46,22 +64,49 @@ TEST_F(Failure, LateRanksGiveTheSameBits) {
   EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0);
 }
 
-// Whichever call of whichever rank fails: the step fails with the rank's name, nothing hangs, and so does every later step.
+// Whichever call of whichever rank fails: while the model is loaded, as ranks are probed then, or in a step, which fails with
+// the rank's name. Nothing hangs, and every later step fails too.
 TEST_F(Failure, AFailureAtAnyCallEndsTheGroup) {
   int n_failed = 0;
   for (int64_t rank = 0; rank < 2; ++rank)
     for (int64_t call = 0;; ++call) {
       configure(rank, call, 0);
+      const auto expect_named = [&](const std::string& said) {
+        EXPECT_NE(said.find("rank " + std::to_string(rank) + ":"), std::string::npos) << said;
+        EXPECT_NE(said.find("an injected failure"), std::string::npos) << said;
+      };
+      if (call < kProbeCalls) {
+        expect_named(load_refusal(2));
+        continue;
+      }
       const auto model = load(2, "faulty");
       Sequence sequence = model->sequence();
       const std::string said = refusal(*model, sequence, 3);
       if (said.empty()) break;  // the step has fewer calls
       ++n_failed;
-      EXPECT_NE(said.find("rank " + std::to_string(rank) + ":"), std::string::npos) << said;
-      EXPECT_NE(said.find("an injected failure"), std::string::npos) << said;
+      expect_named(said);
       EXPECT_NE(refusal(*model, sequence, 1).find("the ranks have ended"), std::string::npos);
     }
   EXPECT_GT(n_failed, 40);
+}
+
+// Bytes that arrive changed are noticed before the model is used: short messages, and long ones alone.
+TEST_F(Failure, ARankThatHearsOtherThingsThanWereSaidIsNamed) {
+  struct Lie {
+    int64_t to, from_bytes;
+    std::vector<std::string> words;
+  };
+  const Lie lies[] = {{0, 0, {"rank 0:", "16384 bytes from rank 1 to rank 0", "1 of 4096 words"}},
+                      {1, 1 << 20, {"rank 1:", "1048576 bytes from rank 0 to rank 1", "1 of 262144 words"}}};
+  for (const Lie& one : lies) {
+    lie(one.to, one.from_bytes);
+    const std::string said = load_refusal(2);
+    for (const std::string& word : one.words) EXPECT_NE(said.find(word), std::string::npos) << word << " in " << said;
+  }
+  lie(3, 65536);
+  EXPECT_NE(load_refusal(4).find("to rank 3"), std::string::npos);
+  lie(-1, 0);
+  EXPECT_EQ(load_refusal(4), "");
 }
 
 // What every rank refuses alike leaves the group as it was.

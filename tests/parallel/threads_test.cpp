@@ -6,6 +6,7 @@
 #include "plugin/plugin_host.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -71,6 +72,36 @@ TEST_F(Threads, EveryoneGetsEveryonesBytesInTheOrderOfTheCalls) {
     return tenon_status(TENON_OK);
   });
   EXPECT_EQ(statuses, std::vector<tenon_status>(kRanks, TENON_OK));
+}
+
+// Every rank gets the same bits, those of adding ranks in ascending order; in place too.
+TEST_F(Threads, SumsAreEqualOnEveryRank) {
+  constexpr uint32_t kRanks = 4, kValues = 1000;
+  const auto value = [](uint32_t rank, uint32_t i) { return std::ldexp(float(int(i * 2654435761u % 2001) - 1000), int(i + 5 * rank) % 40 - 20); };
+  std::vector<float> expected(kValues);
+  for (uint32_t i = 0; i < kValues; ++i)
+    for (uint32_t rank = 0; rank < kRanks; ++rank) expected[i] = rank ? expected[i] + value(rank, i) : value(0, i);
+  const auto statuses = on_ranks(kRanks, [&](uint32_t rank, void* comm) {
+    std::vector<float> mine(kValues), sums(kValues);
+    for (int round = 0; round < 50; ++round)
+      for (const bool in_place : {false, true}) {
+        for (uint32_t i = 0; i < kValues; ++i) mine[i] = value(rank, i);
+        std::vector<float>& found = in_place ? mine : sums;
+        const tenon_status status = collective_->all_reduce(comm, address(mine.data()), address(found.data()), kValues, TENON_ENC_F32, nullptr);
+        if (status != TENON_OK) return status;
+        EXPECT_EQ(std::memcmp(found.data(), expected.data(), kValues * sizeof(float)), 0) << "rank " << rank << (in_place ? ", in place" : "");
+      }
+    return tenon_status(TENON_OK);
+  });
+  EXPECT_EQ(statuses, std::vector<tenon_status>(kRanks, TENON_OK));
+}
+
+TEST_F(Threads, DifferentSizesOfASumEndTheGroup) {
+  float values[4] = {};
+  const auto statuses = on_ranks(2, [&](uint32_t rank, void* comm) {
+    return collective_->all_reduce(comm, address(values), address(values), 3 + rank, TENON_ENC_F32, nullptr);
+  });
+  EXPECT_EQ(statuses, std::vector<tenon_status>(2, TENON_CANCELLED));
 }
 
 TEST_F(Threads, DifferentSizesEndTheGroup) {

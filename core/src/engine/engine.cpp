@@ -61,7 +61,7 @@ std::unique_ptr<Model> Engine::load_ranks(const ModelOptions& options) {
   std::vector<const parallel::Communicator*> communicators;
   for (const auto& part : parts) communicators.push_back(part->communicator());
   std::vector<std::unique_ptr<Model>> models(n);
-  auto threads = std::make_unique<parallel::RankThreads>(n, [first = communicators[0]] { first->abort(); },
+  auto threads = std::make_unique<parallel::RankThreads>(n, [communicators] { for (const auto* one : communicators) one->abort(); },
                                                          [communicators](uint32_t rank) { return communicators[rank]->was_cancelled(); });
   threads->run([&](uint32_t rank) {
     parts[rank]->prepare();

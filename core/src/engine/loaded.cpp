@@ -1,6 +1,7 @@
 #include "loaded.hpp"
 
 #include "graph/builder.hpp"
+#include "parallel/probe.hpp"
 #include "plugin/log.hpp"
 #include "store/cache_types.hpp"
 
@@ -137,7 +138,7 @@ void Loaded::cut_for_rank() {
   if (!device_->is_host_memory() && !(place_.collective->flags & TENON_COLLECTIVE_DEVICE_MEMORY))
     throw Error(ErrorKind::kUsage, fmt::format("collective {} moves memory of the host, but that of backend {} is its own", view(place_.collective->name),
                                                view(device_->table().backend)));
-  communicator_ = std::make_unique<parallel::Communicator>(*place_.collective, place_.group.data(), place_.n_ranks, place_.rank, *device_);
+  communicator_ = std::make_unique<parallel::Communicator>(*place_.collective, place_.group, place_.n_ranks, place_.rank, *device_);
   exchange_ = std::make_unique<parallel::ExchangeKernel>(std::move(cut.exchanges), *communicator_, *device_);
 }
 
@@ -226,10 +227,18 @@ std::unique_ptr<program::Program> Loaded::compile(Entry& entry, uint32_t phase, 
   how.max_outputs = max_outputs(entry), how.n_workers = n_workers_, how.max_context = context_, how.keep_taps = keep_taps;
   how.capture = options_.capture && phase == TENON_PHASE_DECODE;
   how.hidden = entry.hidden.address(), how.overlay = entry.overlay.address();
+  if (communicator_) how.wait = [this](void* stream) { communicator_->wait(stream); };
   return std::make_unique<program::Program>(select(entry, phase), *device_, *weights_, entry.store_tables(), entry.step->table(), how);
 }
 
 void Loaded::prepare() {
+  if (communicator_) {
+    communicator_->join();
+    // Processes may fail one by one while they load, and nobody would wake those that are probed.
+    const tenon_collective& collective = *place_.collective;
+    if (!TENON_HAS(&collective, place) || !collective.place) parallel::probe(*communicator_);
+    communicator_->forget_sent_bytes();
+  }
   // Selections ask for packed layouts; all must exist before anything is packed, and alive while it is.
   std::vector<program::Selection> selections;
   for (const auto& entry : entries_)

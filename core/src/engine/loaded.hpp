@@ -68,7 +68,7 @@ class Loaded {
  public:
   // Opens, checks, builds and chooses kernels; reads no weight but small tables.
   Loaded(plugin::PluginHost& plugins, const ModelOptions& options, const RankPlace& place = {});
-  // Packs weights, allocates stores and step record, compiles both phases.
+  // Joins the other ranks, packs weights, allocates stores and step record, compiles both phases.
   void prepare();
   // The same without packing: Programs can be looked at, not run.
   void prepare_unpacked();

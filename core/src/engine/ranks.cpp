@@ -45,9 +45,11 @@ RankPlace process_place(const tenon_collective& collective, const std::string& n
 }
 
 std::unique_ptr<parallel::Communicator> next_group(const RankPlace& place, const std::string& name) {
-  std::array<uint8_t, 128> id = {};
+  parallel::Communicator::GroupId id = {};
   plugin::check_status(place.collective->unique(place.collective->self, id.data()), "collective " + name);
-  return std::make_unique<parallel::Communicator>(*place.collective, id.data(), place.n_ranks, place.rank);
+  auto group = std::make_unique<parallel::Communicator>(*place.collective, id, place.n_ranks, place.rank);
+  group->join();
+  return group;
 }
 
 std::string own_cores() {

@@ -2,29 +2,67 @@
 
 #include "plugin/plugin_host.hpp"
 
+#include <tenon/error.hpp>
+
 #include <fmt/format.h>
 
+#include <chrono>
+#include <string>
 #include <string_view>
 
 namespace tenon::parallel {
+namespace {
 
-Communicator::Communicator(const tenon_collective& collective, const uint8_t id[128], uint32_t n_ranks, uint32_t rank,
-                           const program::Device& device)
-    : collective_(collective), n_ranks_(n_ranks), rank_(rank) {
-  join(id, device.table().backend, device.table().index);
+std::string name_of(const tenon_collective& collective) { return std::string(collective.name.data, size_t(collective.name.size)); }
+
+// Whatever the plugin says it is: a group that has ended is no interruption, which every rank would see alike.
+void check(tenon_status status, const std::string& what) {
+  if (status == TENON_OK) return;
+  const std::string message = plugin::PluginHost::take_message();
+  throw Error(ErrorKind::kRuntime, fmt::format("{}: {}", what, message.empty() ? fmt::format("status {}", status) : message));
 }
 
-Communicator::Communicator(const tenon_collective& collective, const uint8_t id[128], uint32_t n_ranks, uint32_t rank)
-    : collective_(collective), n_ranks_(n_ranks), rank_(rank) {
-  join(id, {"cpu", 3}, 0);
+}  // namespace
+
+void Communicator::join() {
+  void* comm = nullptr;
+  const tenon_str backend = device_ ? device_->table().backend : tenon_str{"cpu", 3};
+  check(seen(collective_.join(collective_.self, group_.data(), n_ranks_, rank_, backend, device_ ? device_->table().index : 0, &comm)),
+        fmt::format("collective {}: rank {} of {} cannot join", name_of(collective_), rank_, n_ranks_));
+  comm_ = comm;
 }
 
-void Communicator::join(const uint8_t id[128], tenon_str backend, uint32_t device) {
-  plugin::check_status(collective_.join(collective_.self, id, n_ranks_, rank_, backend, device, &comm_),
-                       fmt::format("collective {}: rank {} of {} cannot join",
-                                   std::string_view(collective_.name.data, size_t(collective_.name.size)), rank_, n_ranks_));
+Communicator::~Communicator() {
+  if (comm_) collective_.leave(comm_);
 }
 
-Communicator::~Communicator() { collective_.leave(comm_); }
+void Communicator::require(tenon_status status, const char* what) const {
+  check(seen(status), fmt::format("collective {}: {}", name_of(collective_), what));
+}
+
+void Communicator::wait(void* stream) const {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::nanoseconds kLook = std::chrono::milliseconds(100), kAtMost = std::chrono::minutes(10), kAfterwards = std::chrono::seconds(30);
+  const tenon_backend& backend = device_->backend();
+  const auto begin = Clock::now();
+  try {
+    for (;;) {
+      const tenon_status status = backend.sync(backend.self, stream, uint64_t(kLook.count()));
+      require(collective_.poll(comm_), "the group");
+      if (status != TENON_CANCELLED) return plugin::check_status(status, "wait for the device");
+      if (Clock::now() - begin > kAtMost)
+        throw Error(ErrorKind::kRuntime, fmt::format("rank {}: the other ranks did not answer within {} s", rank_,
+                                                     std::chrono::duration_cast<std::chrono::seconds>(kAtMost).count()));
+    }
+  } catch (...) {
+    abort();
+    backend.sync(backend.self, stream, uint64_t(kAfterwards.count()));
+    throw;
+  }
+}
+
+void Communicator::abort() const noexcept {
+  if (comm_) collective_.abort(comm_);
+}
 
 }  // namespace tenon::parallel

@@ -48,7 +48,7 @@ Program::Program(Selection selection, const Device& device, WeightSet& weights, 
                  const tenon_step* step, const ProgramOptions& options)
     : selection_(std::move(selection)), device_(device), n_workers_(device.is_spmd() ? options.n_workers : 1),
       max_rows_(options.max_rows),
-      max_outputs_(options.max_outputs) {
+      max_outputs_(options.max_outputs), wait_(options.wait) {
   auto& nodes = selection_.nodes;
   std::stable_partition(nodes.begin(), nodes.end(),
                         [&](const auto& one) { return !is_output_domain(selection_.graph, one->node); });
@@ -294,6 +294,7 @@ void Program::run_on_stream(Run& run, Segment segment) {
     if (!run.failed) plugin::check_status(backend.replay(backend.self, graph, stream_), "replay a graph");
   }
   // Also after a failure: launches before it may still be at work on memory that the caller is about to reuse.
+  if (wait_ && !run.failed) return wait_(stream_);
   const tenon_status status = backend.sync(backend.self, stream_, 0);
   if (!run.failed) plugin::check_status(status, "wait for the device");
 }

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -25,6 +26,8 @@ struct ProgramOptions {
   bool keep_taps = false;  // tapped values survive the run
   tenon_addr hidden = 0, overlay = 0;  // rows of the graph's inputs of these names
   bool capture = false;    // record the launches of each size once and replay them, where the backend can
+  // Instead of the backend's own sync(), where what is on the stream needs others: throws when it will not be done.
+  std::function<void(void* stream)> wait;
 };
 
 // A segment of a Program. The body computes token rows; the tail computes output rows from what the body left, and may run
@@ -112,6 +115,7 @@ class Program {
   std::unique_ptr<Counter[]> counters_;
   // Devices with streams: one stream, and the recorded graphs by segment, rows and outputs.
   void* stream_ = nullptr;
+  std::function<void(void* stream)> wait_;
   void* kernel_stream_ = nullptr;  // the same, as the backend's kernels know it
   bool capture_ = false;
   std::map<std::array<uint32_t, 3>, void*> graphs_;

@@ -32,11 +32,18 @@ class Communicator {
   virtual void group(bool begin) = 0;
   virtual void send(tenon_addr data, uint64_t bytes, uint32_t to, void* stream) = 0;
   virtual void recv(tenon_addr data, uint64_t bytes, uint32_t from, void* stream) = 0;
+  // out[i] = the sum of every rank's in[i], n values of f32: the same bits on every rank and in every run, in an order of the
+  // plugin's own. `out` may be `in`. Not inside a group. Called only where the record was told of it.
+  virtual void all_reduce(tenon_addr in, tenon_addr out, uint64_t n, void* stream);
   // The group's state: throws if it has ended.
   virtual void poll() = 0;
   // Ends the group: calls of every rank fail from now on, those that wait too.
   virtual void abort() noexcept = 0;
 };
+
+inline void Communicator::all_reduce(tenon_addr, tenon_addr, uint64_t, void*) {
+  throw Error(TENON_UNSUPPORTED, "this collective has no all_reduce");
+}
 
 // A collective's record, and the glue between its table and Communicator. Registered once, kept for the library's life.
 class CollectiveRecord {
@@ -81,6 +88,16 @@ class CollectiveRecord {
   }
   CollectiveRecord(const CollectiveRecord&) = delete;
   CollectiveRecord& operator=(const CollectiveRecord&) = delete;
+  // The class serves all_reduce. Elsewhere the core gathers and adds.
+  CollectiveRecord& with_all_reduce() {
+    table_.all_reduce = [](void* comm, tenon_addr in, tenon_addr out, uint64_t n, uint32_t encoding, void* stream) noexcept {
+      return guard([&] {
+        if (encoding != TENON_ENC_F32) throw Error(TENON_UNSUPPORTED, "all_reduce adds f32 values only");
+        end(comm).all_reduce(in, out, n, stream);
+      });
+    };
+    return *this;
+  }
   const tenon_collective* table() const { return &table_; }
 
  private:
