@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 #include <tenon/error.hpp>
 
-#include <cmath>
-#include <cstring>
 #include <functional>
 
 #include "models.hpp"
@@ -25,19 +23,6 @@ std::string name_of(const testing::TestParamInfo<Case>& info) {
          std::to_string(info.param.parts);
 }
 std::ostream& operator<<(std::ostream& out, const Case& c) { return out << c.architecture << " on " << c.backend << ", " << c.parts << " parts"; }
-
-size_t n_different(const std::vector<float>& found, const std::vector<float>& expected) {
-  size_t n = found.size() == expected.size() ? 0 : found.size() + expected.size();
-  for (size_t i = 0; !n && i < found.size(); ++i) n += std::memcmp(&found[i], &expected[i], sizeof(float)) != 0;
-  return n;
-}
-
-double relative_error(const std::vector<float>& found, const std::vector<float>& expected) {
-  EXPECT_EQ(found.size(), expected.size());
-  double error = 0, size = 0;
-  for (size_t i = 0; i < expected.size(); ++i) error += std::pow(double(found.at(i)) - expected[i], 2), size += std::pow(double(expected[i]), 2);
-  return std::sqrt(error / size);
-}
 
 class Ranks : public testing::TestWithParam<Case> {
  protected:

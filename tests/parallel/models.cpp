@@ -5,7 +5,9 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -14,13 +16,18 @@
 
 namespace tenon::parallel_test {
 
+Places& places() {
+  static Places& all = *std::make_unique<Places>(Places{{TENON_TEST_PLUGINS, TENON_TEST_FIXTURES}, TENON_TEST_DATA}).release();
+  return all;
+}
+
 Engine& engine() {
-  static Engine& one = *std::make_unique<Engine>(EngineOptions{{TENON_TEST_PLUGINS, TENON_TEST_FIXTURES}, false}).release();
+  static Engine& one = *std::make_unique<Engine>(EngineOptions{places().plugins, false}).release();
   return one;
 }
 
 std::string model_path(const std::string& architecture) {
-  for (const auto& entry : std::filesystem::directory_iterator(std::string(TENON_TEST_DATA) + "/models/" + architecture))
+  for (const auto& entry : std::filesystem::directory_iterator(places().data + "/models/" + architecture))
     if (entry.path().extension() == ".gguf") return entry.path();
   return "";
 }
@@ -66,6 +73,19 @@ std::vector<int32_t> tokens(uint32_t seed, size_t n, const Model& model) {
   std::vector<int32_t> out;
   for (size_t i = 0; i < n; ++i) out.push_back(static_cast<int32_t>((seed = seed * 1664525u + 1013904223u) % static_cast<uint32_t>(model.info().vocab)));
   return out;
+}
+
+size_t n_different(const std::vector<float>& found, const std::vector<float>& expected) {
+  size_t n = found.size() == expected.size() ? 0 : found.size() + expected.size();
+  for (size_t i = 0; !n && i < found.size(); ++i) n += std::memcmp(&found[i], &expected[i], sizeof(float)) != 0;
+  return n;
+}
+
+double relative_error(const std::vector<float>& found, const std::vector<float>& expected) {
+  EXPECT_EQ(found.size(), expected.size());
+  double error = 0, size = 0;
+  for (size_t i = 0; i < expected.size(); ++i) error += std::pow(double(found.at(i)) - expected[i], 2), size += std::pow(double(expected[i]), 2);
+  return std::sqrt(error / size);
 }
 
 std::vector<float> trace(Model& model) {

@@ -2,6 +2,7 @@
 
 #include "graph/builder.hpp"
 #include "parallel/probe.hpp"
+#include "places.hpp"
 #include "plugin/log.hpp"
 #include "store/cache_types.hpp"
 
@@ -138,6 +139,7 @@ void Loaded::cut_for_rank() {
   if (!device_->is_host_memory() && !(place_.collective->flags & TENON_COLLECTIVE_DEVICE_MEMORY))
     throw Error(ErrorKind::kUsage, fmt::format("collective {} moves memory of the host, but that of backend {} is its own", view(place_.collective->name),
                                                view(device_->table().backend)));
+  if (!device_->is_host_memory()) refuse_shared_devices(rank_devices_, n_devices_, view(device_->table().backend));
   communicator_ = std::make_unique<parallel::Communicator>(*place_.collective, place_.group, place_.n_ranks, place_.rank, *device_);
   exchange_ = std::make_unique<parallel::ExchangeKernel>(std::move(cut.exchanges), *communicator_, *device_);
 }
@@ -181,11 +183,12 @@ void Loaded::pick_backend(plugin::PluginHost& plugins) {
     throw Error(error.kind() == ErrorKind::kFile ? ErrorKind::kRuntime : error.kind(), error.what());
   }
   if (!n) throw Error(ErrorKind::kRuntime, fmt::format("backend {} has no device", name));
-  device_ = std::make_unique<program::Device>(backend, devices[0]);
+  rank_devices_ = devices_of_ranks({}, place_.n_ranks, n, name), n_devices_ = n;
+  device_ = std::make_unique<program::Device>(backend, devices[rank_devices_[place_.rank]]);
   plugins.open_kernels(name);
   warn_about_names("--prefer", options_.prefer);
   warn_about_names("--forbid", options_.forbid);
-  const uint32_t most = std::max(1u, devices[0]->max_workers);
+  const uint32_t most = std::max(1u, device_->table().max_workers);
   n_workers_ = device_->is_spmd() ? std::max(1u, options_.threads ? options_.threads / place_.n_ranks : most / place_.ranks_here) : 1;
   constexpr uint32_t kMostWorkers = 1024;
   if (n_workers_ > kMostWorkers)

@@ -130,6 +130,8 @@ class Loaded {
   Files files_;
   std::unique_ptr<Files> draft_files_;  // where drafts have files of their own
   std::vector<std::string> known_entries_, unused_;
+  std::vector<uint32_t> rank_devices_;  // by rank
+  uint32_t n_devices_ = 0;              // of the backend
   std::unique_ptr<program::Device> device_;
   uint32_t n_workers_ = 1;
   int64_t context_ = 0;

@@ -1,6 +1,7 @@
 // An emulator of CUDA, so that the backend's sources, device code included, can be compiled by a host compiler and run
 // where there is no GPU: in the same order of floating-point operations, a block at a time, a thread of a block being a
-// fiber. A barrier that not all threads reach, or a warp operation that not all lanes reach, fails the launch.
+// fiber. A barrier that not all threads reach, or a warp operation that not all lanes reach, fails the launch. There are two
+// devices, and launches and events are refused on streams of one that is not the thread's current device.
 //
 // Only what backends/cuda uses is here. It shadows the toolkit's header of the same name.
 #pragma once
@@ -85,6 +86,7 @@ enum cudaError_t {
   cudaErrorNoKernelImageForDevice = 209,
   cudaErrorECCUncorrectable = 214,
   cudaErrorNvlinkUncorrectable = 220,
+  cudaErrorInvalidResourceHandle = 400,
   cudaErrorNotReady = 600,
   cudaErrorIllegalAddress = 700,
   cudaErrorLaunchTimeout = 702,
@@ -130,6 +132,7 @@ const char* cudaGetErrorName(cudaError_t);
 cudaError_t cudaGetDeviceCount(int*);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp*, int);
 cudaError_t cudaSetDevice(int);
+cudaError_t cudaGetDevice(int*);
 cudaError_t cudaRuntimeGetVersion(int*);
 cudaError_t cudaDriverGetVersion(int*);
 cudaError_t cudaMemGetInfo(size_t*, size_t*);
@@ -166,6 +169,10 @@ namespace tenon::emulator {
 
 // Runs at once, or joins the graph that the stream captures.
 cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
+// The same for work that may wait for other threads: the caller goes on, and what comes on the stream then waits for it.
+cudaError_t enqueue_waiting(cudaStream_t stream, std::function<cudaError_t()> work);
+// Whether the stream is the current device's: only then a kernel can be launched on it.
+bool is_here(cudaStream_t stream);
 cudaError_t run_grid(dim3 grid, dim3 block, const std::function<void()>& thread);
 
 }  // namespace tenon::emulator
@@ -173,6 +180,7 @@ cudaError_t run_grid(dim3 grid, dim3 block, const std::function<void()>& thread)
 template <typename... Parameters, typename... Arguments>
 cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {
+  if (!tenon::emulator::is_here(config->stream)) return cudaErrorInvalidResourceHandle;
   const std::function<void()> thread = [kernel, ... copies = Parameters(arguments)] { kernel(copies...); };
   return tenon::emulator::enqueue(config->stream, [grid = config->gridDim, block = config->blockDim, thread] {
     return tenon::emulator::run_grid(grid, block, thread);
