@@ -1,5 +1,8 @@
 #include "communicator.hpp"
 
+#include <thread>
+#include <utility>
+
 namespace tenon::nccl {
 namespace {
 
@@ -41,54 +44,25 @@ Communicator::Communicator(std::shared_ptr<Group> group, const ncclUniqueId& id,
       return ncclCommInitRankConfig(&comm_, int(place_.n), id, int(place_.rank), &config);
     });
   } catch (...) {
-    group_->remove(*this);
     release();
     throw;
   }
 }
 
-Communicator::~Communicator() {
-  group_->remove(*this);
-  release();
-}
+Communicator::~Communicator() { release(); }
 
 void Communicator::release() noexcept {
-  if (!abort_thread_.joinable()) {
+  if (const ncclComm_t comm = stop()) {  // nothing has failed
     cudaSetDevice(place_.device);
-    if (comm_) ncclCommDestroy(comm_);
-    return;
+    ncclCommDestroy(comm);
   }
-  constexpr std::chrono::seconds kAtMost(10);
-  bool is_done = false;
-  {
-    std::unique_lock lock(abort_->mutex);
-    is_done = abort_->condition.wait_for(lock, kAtMost, [this] { return abort_->is_done; });
-  }
-  if (is_done) {
-    abort_thread_.join();
-  } else {
-    abort_thread_.detach();
-  }
+  group_->remove(*this);
 }
 
-void Communicator::stop() noexcept {
+ncclComm_t Communicator::stop() noexcept {
   const std::lock_guard lock(mutex_);
-  if (is_stopped_) return;
   is_stopped_ = true;
-  if (!comm_) return;
-  try {
-    abort_ = std::make_shared<Abort>();
-    abort_thread_ = std::thread([comm = comm_, device = place_.device, state = abort_] {
-      cudaSetDevice(device);
-      ncclCommAbort(comm);
-      const std::lock_guard done(state->mutex);
-      state->is_done = true;
-      state->condition.notify_all();
-    });
-  } catch (...) {
-    sdk::log(TENON_LOG_ERROR, "nccl: no thread to abort with: the communicator is left as it is");
-  }
-  comm_ = nullptr;
+  return std::exchange(comm_, nullptr);
 }
 
 void Communicator::abort() noexcept { group_->end(sdk::text("rank %u gave up", place_.rank)); }

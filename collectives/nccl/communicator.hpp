@@ -5,13 +5,11 @@
 #include <nccl.h>
 
 #include <chrono>
-#include <condition_variable>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <tenon/sdk/collective.hpp>
-#include <thread>
 #include <vector>
 
 #include "group.hpp"
@@ -38,8 +36,9 @@ class Communicator final : public sdk::Communicator {
   void all_reduce(tenon_addr in, tenon_addr out, uint64_t n, void* stream) override;
   void poll() override;
   void abort() noexcept override;
-  // Ends what this rank has on its device, and all later calls. By the group.
-  void stop() noexcept;
+  int device() const { return place_.device; }
+  // All later calls fail. Answers what is to be aborted, so that what this rank has on its device ends; null = nothing.
+  ncclComm_t stop() noexcept;
 
  private:
   struct Call {
@@ -64,14 +63,6 @@ class Communicator final : public sdk::Communicator {
   std::mutex mutex_;  // of all below: the group may stop this rank while it waits
   ncclComm_t comm_ = nullptr;
   bool is_stopped_ = false;
-  // An abort returns when no graph with NCCL's kernels is left, and those are the caller's: it has a thread of its own.
-  struct Abort {
-    std::mutex mutex;
-    std::condition_variable condition;
-    bool is_done = false;
-  };
-  std::shared_ptr<Abort> abort_;
-  std::thread abort_thread_;
 };
 
 }  // namespace tenon::nccl

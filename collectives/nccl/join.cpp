@@ -37,6 +37,9 @@ std::chrono::milliseconds limit() {
 void set_up() { setenv("NCCL_NVLS_ENABLE", "0", 1); }
 
 sdk::GroupId unique() {
+  int n = 0;
+  if (const cudaError_t code = cudaGetDeviceCount(&n); code != cudaSuccess || !n)
+    throw sdk::Error(TENON_INVALID_ARGUMENT, sdk::text("nccl: no CUDA device (%s)", cudaGetErrorString(code)));
   ncclUniqueId made;
   if (const ncclResult_t result = ncclGetUniqueId(&made); result != ncclSuccess)
     throw sdk::Error(TENON_INTERNAL, sdk::text("ncclGetUniqueId: %s", ncclGetErrorString(result)));

@@ -113,6 +113,24 @@ INSTANTIATE_TEST_SUITE_P(Two, Cards, testing::Values(Case{"gemma3", Precision::k
                            return std::string(info.param.architecture) + (info.param.precision == Precision::kExact ? "_exact" : "_default");
                          });
 
+// A number that is no device, and one device for two ranks.
+TEST(Numbers, AreRefusedWithWhatThereIs) {
+  const auto refusal = [](std::vector<uint32_t> devices) -> std::string {
+    ModelOptions options = options_for(cuttable("gemma3"));
+    options.backend = "cuda", options.tensor_parallel = 2, options.devices = std::move(devices);
+    try {
+      engine().load(options);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUsage) << error.what();
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refusal({0, 97}).find("no device 97: backend cuda has "), std::string::npos) << refusal({0, 97});
+  EXPECT_NE(refusal({1, 1}).find("device 1 for ranks 0 and 1"), std::string::npos) << refusal({1, 1});
+  EXPECT_EQ(refusal({1, 0}), "") << "in another order";
+}
+
 class Failing : public Cards {
  protected:
   static constexpr Case kModel = {"gemma3", Precision::kExact};

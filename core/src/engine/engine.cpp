@@ -31,8 +31,6 @@ std::unique_ptr<Model> Engine::load(const ModelOptions& options) {
   return engine::naming(options.path, [&] {
     if (options.expert_parallel > 1 || options.pipeline_parallel > 1 || !options.tensor_layers.empty() || !options.expert_layers.empty())
       throw Error(ErrorKind::kUsage, "experts by owner, stages and lists of layers are not served yet");
-    for (const uint32_t device : options.devices)
-      if (device) throw Error(ErrorKind::kUsage, "device " + std::to_string(device) + ": only a backend's first device is served yet");
     if (!options.collective.empty() && engine::has_processes(engine::find_collective(impl_->plugins, options.collective)))
       return load_processes(options);
     if (options.tensor_parallel > 1) return load_ranks(options);

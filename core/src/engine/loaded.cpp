@@ -183,7 +183,7 @@ void Loaded::pick_backend(plugin::PluginHost& plugins) {
     throw Error(error.kind() == ErrorKind::kFile ? ErrorKind::kRuntime : error.kind(), error.what());
   }
   if (!n) throw Error(ErrorKind::kRuntime, fmt::format("backend {} has no device", name));
-  rank_devices_ = devices_of_ranks({}, place_.n_ranks, n, name), n_devices_ = n;
+  rank_devices_ = devices_of_ranks(options_.devices, place_.n_ranks, n, name), n_devices_ = n;
   device_ = std::make_unique<program::Device>(backend, devices[rank_devices_[place_.rank]]);
   plugins.open_kernels(name);
   warn_about_names("--prefer", options_.prefer);
@@ -230,7 +230,7 @@ std::unique_ptr<program::Program> Loaded::compile(Entry& entry, uint32_t phase, 
   how.max_outputs = max_outputs(entry), how.n_workers = n_workers_, how.max_context = context_, how.keep_taps = keep_taps;
   how.capture = options_.capture && phase == TENON_PHASE_DECODE;
   how.hidden = entry.hidden.address(), how.overlay = entry.overlay.address();
-  if (communicator_) how.wait = [this](void* stream) { communicator_->wait(stream); };
+  if (communicator_) how.wait = [this](void* stream) { communicator_->wait(stream, patience()); };
   return std::make_unique<program::Program>(select(entry, phase), *device_, *weights_, entry.store_tables(), entry.step->table(), how);
 }
 
@@ -239,7 +239,7 @@ void Loaded::prepare() {
     communicator_->join();
     // Processes may fail one by one while they load, and nobody would wake those that are probed.
     const tenon_collective& collective = *place_.collective;
-    if (!TENON_HAS(&collective, place) || !collective.place) parallel::probe(*communicator_);
+    if (!TENON_HAS(&collective, place) || !collective.place) parallel::probe(*communicator_, patience());
     communicator_->forget_sent_bytes();
   }
   // Selections ask for packed layouts; all must exist before anything is packed, and alive while it is.

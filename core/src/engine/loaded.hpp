@@ -19,6 +19,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -113,6 +114,7 @@ class Loaded {
  private:
   void build_entries();
   void cut_for_rank();
+  std::chrono::milliseconds patience() const { return std::chrono::milliseconds(options_.rank_timeout_ms); }
   parallel::Alignment alignment_of(const graph::Weight& weight) const;
   void check_draft_file() const;
   std::vector<int32_t> draft_ids(const graph::Graph& graph, const Files& files) const;

@@ -10,6 +10,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <string_view>
@@ -19,8 +20,9 @@ namespace tenon {
 
 namespace engine {
 
-const tenon_collective& find_collective(plugin::PluginHost& plugins, const std::string& name) {
-  const std::string wanted = name.empty() ? "threads" : name;
+const tenon_collective& find_collective(plugin::PluginHost& plugins, const std::string& name, const std::string& backend) {
+  const auto is_installed = [&](const std::string& one) { return std::ranges::count(plugins.installed(&plugin::PluginRecord::collectives), one) > 0; };
+  const std::string wanted = !name.empty() ? name : backend == "cuda" && is_installed("nccl") ? "nccl" : "threads";
   plugins.open_collective(wanted);
   for (const tenon_collective* collective : plugins.registry().collectives)
     if (std::string_view(collective->name.data, size_t(collective->name.size)) == wanted) return *collective;
@@ -70,7 +72,7 @@ RankPlace first_place(plugin::PluginHost& plugins, const ModelOptions& options) 
   if (out.n_ranks > parallel::kMostRanks)
     throw Error(ErrorKind::kUsage, fmt::format("{} ranks: at most {} are served", out.n_ranks, parallel::kMostRanks));
   out.ranks_here = out.n_ranks;
-  out.collective = &find_collective(plugins, options.collective);
+  out.collective = &find_collective(plugins, options.collective, options.backend);
   plugin::set_config("collective_timeout_ms", int64_t(options.rank_timeout_ms));
   plugin::check_status(out.collective->unique(out.collective->self, out.group.data()), "collective " + std::string(out.collective->name.data, size_t(out.collective->name.size)));
   return out;

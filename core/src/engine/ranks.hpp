@@ -42,8 +42,9 @@ class ThreadRanks final : public OtherRanks {
   std::unique_ptr<parallel::RankThreads> threads_;    // ends before they do
 };
 
-// The collective of that name. Throws Error(kUsage) saying what is installed.
-const tenon_collective& find_collective(plugin::PluginHost& plugins, const std::string& name);
+// The collective of that name; of "" the one for ranks that are threads: nccl over GPUs where it is installed, else threads.
+// Throws Error(kUsage) saying what is installed.
+const tenon_collective& find_collective(plugin::PluginHost& plugins, const std::string& name, const std::string& backend = "");
 // Whether its ranks are processes, which something else has started.
 bool has_processes(const tenon_collective& collective);
 // This process among them. Throws Error where they cannot be reached, or are too many.

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -40,9 +39,9 @@ void Communicator::require(tenon_status status, const char* what) const {
   check(seen(status), fmt::format("collective {}: {}", name_of(collective_), what));
 }
 
-void Communicator::wait(void* stream) const {
+void Communicator::wait(void* stream, std::chrono::milliseconds limit) const {
   using Clock = std::chrono::steady_clock;
-  constexpr std::chrono::nanoseconds kLook = std::chrono::milliseconds(100), kAtMost = std::chrono::minutes(10), kAfterwards = std::chrono::seconds(30);
+  constexpr std::chrono::nanoseconds kLook = std::chrono::milliseconds(100), kAfterwards = std::chrono::seconds(30);
   const tenon_backend& backend = device_->backend();
   const auto begin = Clock::now();
   try {
@@ -50,9 +49,8 @@ void Communicator::wait(void* stream) const {
       const tenon_status status = backend.sync(backend.self, stream, uint64_t(kLook.count()));
       require(collective_.poll(comm_), "the group");
       if (status != TENON_CANCELLED) return plugin::check_status(status, "wait for the device");
-      if (Clock::now() - begin > kAtMost)
-        throw Error(ErrorKind::kRuntime, fmt::format("rank {}: the other ranks did not answer within {} s", rank_,
-                                                     std::chrono::duration_cast<std::chrono::seconds>(kAtMost).count()));
+      if (Clock::now() - begin > limit)
+        throw Error(ErrorKind::kRuntime, fmt::format("the other ranks did not answer within {:.3g} s", double(limit.count()) / 1e3));
     }
   } catch (...) {
     abort();

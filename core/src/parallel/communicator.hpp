@@ -7,6 +7,7 @@
 
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <optional>
 
@@ -50,8 +51,8 @@ class Communicator {
   // Throws Error(kRuntime) with the plugin's message where a call of this class has failed.
   void require(tenon_status status, const char* what) const;
   // Waits until the work on a stream of the device is done, which needs the other ranks. Throws Error(kRuntime) when one of them
-  // has failed or is silent for ten minutes; then nothing is under way any more.
-  void wait(void* stream) const;
+  // has failed or is silent for longer than `limit`; then nothing is under way any more.
+  void wait(void* stream, std::chrono::milliseconds limit) const;
   // To other ranks, since the group began or this was forgotten. Any thread.
   uint64_t sent_bytes() const { return sent_bytes_.load(std::memory_order_relaxed); }
   void forget_sent_bytes() const { sent_bytes_.store(0, std::memory_order_relaxed); }

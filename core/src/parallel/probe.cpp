@@ -32,8 +32,8 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
   void* native() const { return native_; }
-  void wait(const Communicator& communicator) const {
-    if (handle_) communicator.wait(handle_);
+  void wait(const Communicator& communicator, std::chrono::milliseconds limit) const {
+    if (handle_) communicator.wait(handle_, limit);
   }
 
  private:
@@ -54,12 +54,11 @@ void exchange(const Communicator& communicator, const Message& out, uint32_t to,
   communicator.require(communicator.send(out.memory.address(), bytes, to, stream.native()), kWhat);
   communicator.require(communicator.recv(in.memory.address(), bytes, from, stream.native()), kWhat);
   communicator.require(communicator.group(false), kWhat);
-  stream.wait(communicator);
 }
 
 }  // namespace
 
-void probe(const Communicator& communicator) {
+void probe(const Communicator& communicator, std::chrono::milliseconds limit) {
   const program::Device& device = communicator.device();
   const Stream stream(device);
   const uint32_t own = communicator.rank(), n = communicator.size();
@@ -72,6 +71,7 @@ void probe(const Communicator& communicator) {
       device.upload(out.memory.address(), out.words.data(), bytes);
       device.upload(in.memory.address(), in.words.data(), bytes);
       exchange(communicator, out, to, in, from, bytes, stream);
+      stream.wait(communicator, limit);
       device.download(in.words.data(), in.memory.address(), bytes);
       uint32_t wrong = 0;
       for (uint32_t i = 0; i < n_words; ++i) wrong += in.words[i] != probe_word(i, from, own);
