@@ -17,7 +17,7 @@ void Communicator::check_peer(uint32_t peer) const {
 
 void Communicator::send(tenon_addr data, uint64_t bytes, uint32_t to, void*) {
   check_peer(to);
-  calls_.push_back({true, data, bytes, to});
+  calls_.push_back({true, data, bytes, to, !collects_ && bytes <= Mailbox::kMostCopiedBytes});
   if (!collects_) run();
 }
 
@@ -58,12 +58,17 @@ uint32_t Communicator::advance() {
     const bool waits = std::any_of(calls_.begin(), calls_.begin() + static_cast<std::ptrdiff_t>(i), earlier);
     if (call.is_send) {
       Mailbox& box = boxes_->between(rank_, call.peer);
-      if (!call.is_posted && !waits && !box.is_full()) {
+      if (!call.is_posted && !waits && !box.is_full() && (!call.may_copy || box.may_copy())) {
         call.ticket = box.posted();
-        box.post({reinterpret_cast<const void*>(call.data), call.bytes});
+        const Mailbox::Message message = {reinterpret_cast<const void*>(call.data), call.bytes};
+        if (call.may_copy) {
+          box.post_copy(message);
+        } else {
+          box.post(message);
+        }
         call.is_posted = moved = true;
       }
-      call.is_done = call.is_posted && box.taken() > call.ticket;
+      call.is_done = call.is_posted && (call.may_copy || box.taken() > call.ticket);
     } else if (Mailbox& box = boxes_->between(call.peer, rank_); !waits && !box.is_empty()) {
       take(call, box);
       moved = true;

@@ -12,7 +12,8 @@
 
 namespace tenon::threads {
 
-// Calls return when the bytes are where they belong: on memory without streams "enqueued" and "done" are the same.
+// Groups of calls return when the bytes are where they belong: on memory without streams "enqueued" and "done" are the same. A
+// send by itself returns when the receiver has the bytes or a copy waits for it; of a few such copies at most.
 class Communicator final : public sdk::Communicator {
  public:
   Communicator(std::shared_ptr<Mailboxes> boxes, uint32_t rank, std::chrono::milliseconds limit)
@@ -32,7 +33,7 @@ class Communicator final : public sdk::Communicator {
     tenon_addr data;
     uint64_t bytes;
     uint32_t peer;
-    bool is_posted = false, is_done = false;
+    bool may_copy = false, is_posted = false, is_done = false;
     uint64_t ticket = 0;  // of a send: taken when the box has given out more messages than this
   };
   void check_peer(uint32_t peer) const;

@@ -12,10 +12,11 @@
 
 namespace tenon::threads {
 
-// One for each ordered pair of ranks: messages in order, by address. The sender waits until its bytes were taken.
+// One for each ordered pair of ranks: messages in order, by address. The sender waits until its bytes were taken, or leaves a
+// copy of them here and goes on: so a stage of a pipeline works on its next chunk while this one's rows wait.
 class Mailbox {
  public:
-  static constexpr uint64_t kMessages = 8;
+  static constexpr uint64_t kMessages = 8, kCopies = 4, kMostCopiedBytes = 64 << 20;
   struct Message {
     const void* data;
     uint64_t bytes;
@@ -30,11 +31,26 @@ class Mailbox {
     messages_[at % kMessages] = message;
     posted_.store(at + 1, std::memory_order_release);
   }
+  // By the sender: whether there is room for a copy, and the copy.
+  bool may_copy() const { return n_copied_ < kCopies || taken() > copies_[n_copied_ % kCopies].ticket; }
+  void post_copy(Message message) {
+    Copy& copy = copies_[n_copied_++ % kCopies];
+    const auto* begin = static_cast<const uint8_t*>(message.data);
+    copy.bytes.assign(begin, begin + message.bytes);
+    copy.ticket = posted();
+    post({copy.bytes.data(), message.bytes});
+  }
   const Message& front() const { return messages_[taken_.load(std::memory_order_relaxed) % kMessages]; }
   void pop() { taken_.fetch_add(1, std::memory_order_release); }
 
  private:
+  struct Copy {
+    std::vector<uint8_t> bytes;
+    uint64_t ticket = 0;  // free when the receiver has taken more messages than this
+  };
   Message messages_[kMessages] = {};
+  Copy copies_[kCopies];  // the sender's
+  uint64_t n_copied_ = 0;
   alignas(64) std::atomic<uint64_t> posted_ = 0;
   alignas(64) std::atomic<uint64_t> taken_ = 0;
 };

@@ -5,6 +5,7 @@
 
 #include "plugin/plugin_host.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -33,15 +34,15 @@ class Threads : public testing::Test {
     EXPECT_EQ(collective_->unique(collective_->self, id), TENON_OK);
     std::vector<tenon_status> out(n);
     std::vector<std::thread> threads;
+    std::vector<void*> comms(n);
+    for (uint32_t rank = 0; rank < n; ++rank) out[rank] = collective_->join(collective_->self, id, n, rank, {"cpu", 3}, 0, &comms[rank]);
     for (uint32_t rank = 0; rank < n; ++rank)
       threads.emplace_back([&, rank] {
-        void* comm = nullptr;
-        out[rank] = collective_->join(collective_->self, id, n, rank, {"cpu", 3}, 0, &comm);
-        if (out[rank] != TENON_OK) return;
-        out[rank] = body(rank, comm);
-        collective_->leave(comm);
+        if (out[rank] == TENON_OK) out[rank] = body(rank, comms[rank]);
       });
     for (std::thread& thread : threads) thread.join();
+    for (void* comm : comms)
+      if (comm) collective_->leave(comm);
     return out;
   }
 
@@ -104,10 +105,54 @@ TEST_F(Threads, DifferentSizesOfASumEndTheGroup) {
   EXPECT_EQ(statuses, std::vector<tenon_status>(2, TENON_CANCELLED));
 }
 
+// A stage of a pipeline goes on with its next chunk: a send by itself leaves a copy behind.
+TEST_F(Threads, ASendByItselfDoesNotWaitForItsReceiver) {
+  std::atomic<bool> sent = false;
+  uint32_t got[3] = {};
+  const auto statuses = on_ranks(2, [&](uint32_t rank, void* comm) {
+    if (rank == 0) {
+      for (uint32_t value = 7; value < 10; ++value)
+        if (collective_->send(comm, address(&value), 4, 1, nullptr) != TENON_OK) return tenon_status(TENON_INTERNAL);
+      sent = true;
+      return tenon_status(TENON_OK);
+    }
+    while (!sent && collective_->poll(comm) == TENON_OK) std::this_thread::yield();
+    for (uint32_t& value : got)
+      if (collective_->recv(comm, address(&value), 4, 0, nullptr) != TENON_OK) return tenon_status(TENON_INTERNAL);
+    return tenon_status(TENON_OK);
+  });
+  EXPECT_EQ(statuses, std::vector<tenon_status>(2, TENON_OK));
+  EXPECT_EQ(got[0], 7u);
+  EXPECT_EQ(got[1], 8u);
+  EXPECT_EQ(got[2], 9u);
+}
+
+// Copies are few: who sends and sends is kept until somebody takes them.
+TEST_F(Threads, CopiesAreBounded) {
+  std::atomic<uint32_t> sent = 0;
+  constexpr uint32_t kMany = 100;
+  const auto statuses = on_ranks(2, [&](uint32_t rank, void* comm) {
+    for (uint32_t i = 0; i < kMany; ++i) {
+      uint32_t value = i;
+      if (rank == 0) {
+        if (collective_->send(comm, address(&value), 4, 1, nullptr) != TENON_OK) return tenon_status(TENON_INTERNAL);
+        ++sent;
+      } else {
+        if (collective_->recv(comm, address(&value), 4, 0, nullptr) != TENON_OK || value != i) return tenon_status(TENON_INTERNAL);
+        EXPECT_LE(sent.load(), i + 1 + 8) << "more than a mailbox holds";
+      }
+    }
+    return tenon_status(TENON_OK);
+  });
+  EXPECT_EQ(statuses, std::vector<tenon_status>(2, TENON_OK));
+}
+
 TEST_F(Threads, DifferentSizesEndTheGroup) {
   uint8_t bytes[16] = {};
   const auto statuses = on_ranks(2, [&](uint32_t rank, void* comm) {
-    return rank ? collective_->recv(comm, address(bytes), 12, 0, nullptr) : collective_->send(comm, address(bytes + 12), 4, 1, nullptr);
+    if (rank) return collective_->recv(comm, address(bytes), 12, 0, nullptr);
+    const tenon_status status = collective_->send(comm, address(bytes + 12), 4, 1, nullptr);
+    return status == TENON_OK ? collective_->recv(comm, address(bytes), 4, 1, nullptr) : status;
   });
   EXPECT_EQ(statuses, std::vector<tenon_status>(2, TENON_CANCELLED));
 }
