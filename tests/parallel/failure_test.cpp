@@ -14,13 +14,12 @@ namespace {
 
 using namespace parallel_test;
 
-constexpr int64_t kProbeCalls = 12;  // of two ranks: three sizes, each a group of a send and a recv
-
 class Failure : public testing::Test {
  protected:
   void SetUp() override {
     configure(0, -1, 0);
     lie(-1, 0);
+    for (const char* key : {"faulty.reverse", "faulty.ahead", "faulty.sends"}) plugin::set_config(key, int64_t(0));
   }
   static void lie(int64_t to, int64_t from_bytes) {
     plugin::set_config("faulty.lies_to", to);
@@ -31,14 +30,14 @@ class Failure : public testing::Test {
     plugin::set_config("faulty.fail_at", fail_at);
     plugin::set_config("faulty.delay_us", delay_us);
   }
-  static std::unique_ptr<Model> load(uint32_t n_ranks, const char* collective) {
+  static std::unique_ptr<Model> load(uint32_t tensor, const char* collective, uint32_t stages = 1) {
     ModelOptions options = options_for(cuttable("qwen3"));
-    options.tensor_parallel = n_ranks, options.sum_parts = 4, options.collective = collective;
+    options.tensor_parallel = tensor, options.pipeline_parallel = stages, options.sum_parts = 4, options.collective = collective;
     return engine().load(options);
   }
-  static std::string load_refusal(uint32_t n_ranks) {
+  static std::string load_refusal(uint32_t tensor, uint32_t stages = 1) {
     try {
-      load(n_ranks, "faulty");
+      load(tensor, "faulty", stages);
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kRuntime) << error.what();
       return error.what();
@@ -59,27 +58,54 @@ class Failure : public testing::Test {
 TEST_F(Failure, LateRanksGiveTheSameBits) {
   const std::vector<float> expected = trace(*load(1, "threads"));
   configure(0, -1, 40);
-  const std::vector<float> found = trace(*load(4, "faulty"));
-  ASSERT_EQ(found.size(), expected.size());
-  EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0);
+  for (const int64_t reverse : {0, 1}) {
+    plugin::set_config("faulty.reverse", reverse);
+    for (const auto& [tensor, stages] : {std::pair{4u, 1u}, {2u, 2u}, {1u, 2u}}) {
+      const std::vector<float> found = trace(*load(tensor, "faulty", stages));
+      ASSERT_EQ(found.size(), expected.size());
+      EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0) << tensor << " ranks, " << stages << " stages";
+    }
+  }
+}
+
+// Stage 0 goes on with the next chunks while stage 1 has not begun with this one: here it must, or stage 1 never begins.
+TEST_F(Failure, AStageGoesOnWhileTheNextOneIsBusy) {
+  const auto prefill = [](Model& model) {
+    Sequence sequence = model.sequence();
+    const Output out = model.forward(sequence, tokens(1, 256, model));
+    return std::vector<float>(out.logits.begin(), out.logits.end());
+  };
+  const std::vector<float> expected = prefill(*load(1, "threads"));
+  for (const int64_t ahead : {1, 2}) {
+    plugin::set_config("faulty.ahead", ahead);
+    plugin::set_config("faulty.sends", int64_t(4));  // chunks of 64
+    const std::vector<float> found = prefill(*load(1, "faulty", 2));
+    ASSERT_EQ(found.size(), expected.size());
+    EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(float)), 0) << ahead << " chunks ahead";
+  }
 }
 
 // Whichever call of whichever rank fails: while the model is loaded, as ranks are probed then, or in a step, which fails with
 // the rank's name. Nothing hangs, and every later step fails too.
 TEST_F(Failure, AFailureAtAnyCallEndsTheGroup) {
   int n_failed = 0;
-  for (int64_t rank = 0; rank < 2; ++rank)
+  struct Spread {
+    uint32_t tensor, stages;
+    int64_t rank;
+  };
+  for (const auto& [tensor, stages, rank] : {Spread{2, 1, 0}, {2, 1, 1}, {1, 2, 0}, {1, 2, 1}, {2, 2, 0}, {2, 2, 3}}) {
+    const int64_t probe_calls = 12 * (tensor * stages - 1);  // three sizes to each other rank, each a group of a send and a recv
     for (int64_t call = 0;; ++call) {
       configure(rank, call, 0);
       const auto expect_named = [&](const std::string& said) {
         EXPECT_NE(said.find("rank " + std::to_string(rank) + ":"), std::string::npos) << said;
         EXPECT_NE(said.find("an injected failure"), std::string::npos) << said;
       };
-      if (call < kProbeCalls) {
-        expect_named(load_refusal(2));
+      if (call < probe_calls) {
+        expect_named(load_refusal(tensor, stages));
         continue;
       }
-      const auto model = load(2, "faulty");
+      const auto model = load(tensor, "faulty", stages);
       Sequence sequence = model->sequence();
       const std::string said = refusal(*model, sequence, 3);
       if (said.empty()) break;  // the step has fewer calls
@@ -87,7 +113,8 @@ TEST_F(Failure, AFailureAtAnyCallEndsTheGroup) {
       expect_named(said);
       EXPECT_NE(refusal(*model, sequence, 1).find("the ranks have ended"), std::string::npos);
     }
-  EXPECT_GT(n_failed, 40);
+  }
+  EXPECT_GT(n_failed, 80);
 }
 
 // Bytes that arrive changed are noticed before the model is used: short messages, and long ones alone.

@@ -14,6 +14,13 @@ namespace {
 
 using namespace tenon;
 
+// Of a group of ranks.
+struct Room {
+  explicit Room(uint32_t n) : boxes(std::make_shared<threads::Mailboxes>(n)), sent(std::make_shared<parallel_test::Sent>(n)) {}
+  std::shared_ptr<threads::Mailboxes> boxes;
+  std::shared_ptr<parallel_test::Sent> sent;
+};
+
 sdk::GroupId unique() {
   static uint64_t next = 0;
   sdk::GroupId id = {};
@@ -38,12 +45,12 @@ sdk::GroupId placed_unique() {
 
 std::unique_ptr<sdk::Communicator> join(const sdk::GroupId& id, uint32_t n, uint32_t rank, std::string_view, uint32_t) {
   static std::mutex mutex;
-  static std::map<sdk::GroupId, std::shared_ptr<threads::Mailboxes>> groups;
+  static std::map<sdk::GroupId, std::shared_ptr<Room>> rooms;
   const std::lock_guard lock(mutex);
   const std::chrono::milliseconds limit(parallel_test::configured("collective_timeout_ms", 20000));
-  std::shared_ptr<threads::Mailboxes>& boxes = groups[id];
-  if (!boxes) boxes = std::make_shared<threads::Mailboxes>(n);
-  return std::make_unique<parallel_test::Faulty>(std::make_unique<threads::Communicator>(boxes, rank, limit));
+  std::shared_ptr<Room>& room = rooms[id];
+  if (!room) room = std::make_shared<Room>(n);
+  return std::make_unique<parallel_test::Faulty>(std::make_unique<threads::Communicator>(room->boxes, rank, limit), room->sent);
 }
 
 }  // namespace

@@ -25,14 +25,14 @@ std::vector<T> copy_of(std::span<const T> values) {
 struct Sample {
   std::vector<int32_t> tokens = {1, 2, 3, 4, 5}, rows = {0, 4}, positions = {2}, spans = {7}, prompt = {9, 8, 7};
   std::vector<float> hidden = {0.5f, -1}, overlay = {3, 4, 5};
-  std::vector<uint8_t> first = {1}, second = {2, 3, 4};
+  std::vector<uint8_t> saved = {2, 3, 4};
   std::vector<int64_t> ends = {64, 128};
   Command command;
   Sample() {
     command.kind = Command::Kind::kForward;
     command.dropped = {3, 1}, command.sequence = 17, command.copy = 18, command.count = -2;
     command.prompt = prompt, command.resume.only_equal = true, command.resume.static_prefix = 64, command.resume.message_ends = ends;
-    command.saved = {first, second};
+    command.saved = saved;
     command.feeds = {{17, tokens, rows, hidden, {overlay, positions, spans}}, {19, prompt, {}, {}, {}}};
     command.chunk = 128, command.decode_step = 3, command.taps = {"hidden", "draft.hidden"};
   }
@@ -41,10 +41,10 @@ struct Sample {
 TEST(Wire, ACommandArrivesAsItWas) {
   const Sample sample;
   parallel::Writer out;
-  write(out, sample.command, 1);
+  write(out, sample.command);
   std::vector<uint64_t> words;
   parallel::Reader in(aligned(out.bytes(), words));
-  const Command found = read_command(in, 1);
+  const Command found = read_command(in);
   EXPECT_TRUE(in.is_at_end());
   EXPECT_EQ(found.kind, Command::Kind::kForward);
   EXPECT_EQ(found.dropped, sample.command.dropped);
@@ -55,7 +55,7 @@ TEST(Wire, ACommandArrivesAsItWas) {
   EXPECT_TRUE(found.resume.only_equal);
   EXPECT_EQ(found.resume.static_prefix, 64);
   EXPECT_EQ(copy_of(found.resume.message_ends), sample.ends);
-  EXPECT_EQ(copy_of(found.saved.at(1)), sample.second);  // this rank's alone
+  EXPECT_EQ(copy_of(found.saved), sample.saved);
   ASSERT_EQ(found.feeds.size(), 2u);
   EXPECT_EQ(copy_of(found.feeds[0].tokens), sample.tokens);
   EXPECT_EQ(copy_of(found.feeds[0].output_rows), sample.rows);
@@ -98,12 +98,12 @@ TEST(Wire, OptionsArriveAsTheyWere) {
 TEST(Wire, WhatIsCutShortIsRefused) {
   const Sample sample;
   parallel::Writer out;
-  write(out, sample.command, 1);
+  write(out, sample.command);
   const std::vector<uint8_t>& all = out.bytes();
   for (size_t n = 0; n < all.size(); n += 8) {
     std::vector<uint64_t> words;
     parallel::Reader in(aligned({all.begin(), all.begin() + ptrdiff_t(n)}, words));
-    EXPECT_THROW(read_command(in, 1), Error) << n << " of " << all.size() << " bytes";
+    EXPECT_THROW(read_command(in), Error) << n << " of " << all.size() << " bytes";
   }
   for (size_t at = 0; at < all.size(); at += 8) {
     std::vector<uint8_t> bytes = all;
@@ -111,7 +111,7 @@ TEST(Wire, WhatIsCutShortIsRefused) {
     std::vector<uint64_t> words;
     parallel::Reader in(aligned(bytes, words));
     try {
-      read_command(in, 1);  // where a value was changed, not a count
+      read_command(in);  // where a value was changed, not a count
     } catch (const Error&) {
     }
   }

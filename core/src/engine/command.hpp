@@ -25,8 +25,8 @@ struct Command {
   int64_t count = 0;                // kCommit: tokens that stay; kTruncate: the length wanted
   std::span<const int32_t> prompt;  // kResume
   ResumeOptions resume;
-  std::vector<std::span<const uint8_t>> saved;  // kRestore: of each rank
-  std::vector<Feed> feeds;                      // kForward
+  std::span<const uint8_t> saved;   // kRestore: by all ranks together
+  std::vector<Feed> feeds;          // kForward
   uint32_t chunk = 0, decode_step = 0;
   std::vector<std::string> taps;
 };

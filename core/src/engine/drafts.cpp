@@ -52,8 +52,7 @@ void Loaded::build_entries() {
       throw Error(ErrorKind::kUsage, fmt::format("there is no entry {}; there are {}", name, fmt::join(known_entries_, ", ")));
   entries_.push_back(std::make_unique<Entry>());
   entries_[0]->name = kMain;
-  entries_[0]->graph =
-      graph::build_graph(configured().architecture(), configured().model(), kMain, *files_.names, nullptr, options_.overlay);
+  entries_[0]->take(graph::build_graph(configured().architecture(), configured().model(), kMain, *files_.names, nullptr, options_.overlay));
   if (options_.overlay && main().graph.overlay < 0)
     throw Error(ErrorKind::kUsage, fmt::format("this {} model takes no overlay rows in place of embeddings", configured().name()));
   std::vector<std::string> used;
@@ -68,7 +67,7 @@ void Loaded::build_entries() {
     const bool wanted = holds(options_.entries, name);
     try {
       naming(draft_files_ ? options_.draft_path : options_.path, draft_files_ ? "draft file" : "model file", [&] {
-        entry->graph = graph::build_graph(from.configured->architecture(), from.configured->model(), name, *from.names, &draft);
+        entry->take(graph::build_graph(from.configured->architecture(), from.configured->model(), name, *from.names, &draft));
         entry->ids = draft_ids(entry->graph, from);
       });
     } catch (const Error& error) {
@@ -112,9 +111,9 @@ void Loaded::check_draft_file() const {
 std::vector<int32_t> Loaded::draft_ids(const graph::Graph& graph, const Files& files) const {
   const int64_t n = graph.values[size_t(graph.logits)].cols;
   if (graph.id_map.empty()) {
-    if (n == main().vocab()) return {};
+    if (n == main().vocab) return {};
     throw Error(ErrorKind::kFile, fmt::format("its head gives {} logits for a vocabulary of {}, and no id map says of which tokens", n,
-                                              main().vocab()));
+                                              main().vocab));
   }
   const source::Tensor& tensor = *files.names->find(graph.id_map)->tensor;
   const source::Plane* plane = tensor.plane(TENON_PLANE_CODES);
@@ -131,8 +130,8 @@ std::vector<int32_t> Loaded::draft_ids(const graph::Graph& graph, const Files& f
     int32_t narrow = 0;
     std::memcpy(is_long ? static_cast<void*>(&id) : &narrow, bytes + i * size, size_t(size));
     if (!is_long) id = narrow;
-    if (id < 0 || id >= main().vocab())
-      throw Error(ErrorKind::kFile, fmt::format("tensor {}: entry {} is {}, expected a token from 0 to {}", tensor.name, i, id, main().vocab() - 1));
+    if (id < 0 || id >= main().vocab)
+      throw Error(ErrorKind::kFile, fmt::format("tensor {}: entry {} is {}, expected a token from 0 to {}", tensor.name, i, id, main().vocab - 1));
     out.push_back(int32_t(id));
   }
   return out;

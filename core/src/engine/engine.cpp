@@ -29,11 +29,11 @@ Engine::~Engine() = default;
 
 std::unique_ptr<Model> Engine::load(const ModelOptions& options) {
   return engine::naming(options.path, [&] {
-    if (options.expert_parallel > 1 || options.pipeline_parallel > 1 || !options.tensor_layers.empty() || !options.expert_layers.empty())
-      throw Error(ErrorKind::kUsage, "experts by owner, stages and lists of layers are not served yet");
+    if (options.expert_parallel > 1 || !options.expert_layers.empty())
+      throw Error(ErrorKind::kUsage, "experts by owner are not served yet");
     if (!options.collective.empty() && engine::has_processes(engine::find_collective(impl_->plugins, options.collective)))
       return load_processes(options);
-    if (options.tensor_parallel > 1) return load_ranks(options);
+    if (parallel::count_ranks(engine::plan_options(options)) > 1) return load_ranks(options);
     auto parts = std::make_unique<engine::Loaded>(impl_->plugins, options);
     parts->prepare();
     return std::unique_ptr<Model>(new Model(std::make_unique<Model::Impl>(std::move(parts))));
@@ -41,8 +41,8 @@ std::unique_ptr<Model> Engine::load(const ModelOptions& options) {
 }
 
 std::unique_ptr<Model> Engine::load_ranks(const ModelOptions& options) {
-  const uint32_t n = options.tensor_parallel;
   engine::RankPlace place = engine::first_place(impl_->plugins, options);
+  const uint32_t n = place.n_ranks;
   // One after the other, as plugins open meanwhile; what takes time comes then, on all ranks at once.
   std::vector<std::unique_ptr<engine::Loaded>> parts;
   const auto reports = std::make_shared<std::mutex>();  // one at a time

@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tenon::engine {
@@ -18,6 +19,7 @@ struct Entry {
   std::string name;  // "main", "draft.0" …
   graph::Graph graph;
   Entry* main = nullptr;     // of a draft: the entry drafted for
+  int64_t vocab = 0;         // columns of the logits, which only rank 0 has
   std::vector<int32_t> ids;  // of each logit; empty: its number
   std::vector<tenon_store_type> store_types;
   std::unique_ptr<program::StepRecord> step;
@@ -25,7 +27,10 @@ struct Entry {
   program::Buffer hidden, overlay;        // f32 rows of its inputs of these names
   std::unique_ptr<program::Program> programs[2][2];  // [decode, prefill][plain, taps]
 
-  int64_t vocab() const { return graph.values[size_t(graph.logits)].cols; }
+  void take(graph::Graph built) {
+    vocab = built.values[size_t(built.logits)].cols;
+    graph = std::move(built);
+  }
   // Columns of the hidden input; 0 = it takes none.
   int64_t hidden_cols() const {
     for (const graph::Value& value : graph.values)

@@ -141,7 +141,7 @@ void Following::execute(Reader& from) {
     if (!follower_) throw Error(ErrorKind::kRuntime, "a command before the model");
     CancelCallback cancelled;
     if (asks) cancelled = [this] { return answer(); };
-    result.outcome = follower_->execute(wire::read_command(from, place_.rank), cancelled);
+    result.outcome = follower_->execute(wire::read_command(from), cancelled);
   } catch (...) {
     const std::exception_ptr error = std::current_exception();
     result = wire::failure(error, !parallel::is_alike(error) && ((values_ && values_->was_cancelled()) || answers_->was_cancelled()));

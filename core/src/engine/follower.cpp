@@ -36,7 +36,7 @@ int64_t Follower::run(const Command& command, const CancelCallback& cancelled, O
     case Command::Kind::kTruncate: return sequence(command.sequence).truncate(command.count);
     case Command::Kind::kResume: return sequence(command.sequence).resume(command.prompt, command.resume).reused;
     case Command::Kind::kSave: outcome.bytes = sequence(command.sequence).save(); break;
-    case Command::Kind::kRestore: sequence(command.sequence).restore(command.saved.at(rank_)); break;
+    case Command::Kind::kRestore: sequence(command.sequence).restore(command.saved); break;
     case Command::Kind::kForward: forward(command, cancelled); break;
   }
   return 0;

@@ -1,6 +1,7 @@
 #include "inspect.hpp"
 
 #include "loaded.hpp"
+#include "plan_options.hpp"
 #include "ranks.hpp"
 
 #include <tenon/error.hpp>
@@ -95,16 +96,6 @@ Json kernel_report(Loaded& loaded) {
   return out;
 }
 
-// Bytes that a rank sends for one row through the whole model.
-uint64_t sent_bytes(const Loaded& loaded) {
-  uint64_t bytes = 0;
-  for (const graph::Node& node : loaded.graph().nodes)
-    if (node.op == TENON_OP_ALL_GATHER)
-      for (const int32_t id : node.in)
-        bytes += uint64_t(tenon_encoding_row_bytes(TENON_ENC_F32, loaded.graph().values[size_t(id)].cols)) * (loaded.place().n_ranks - 1);
-  return bytes;
-}
-
 Json plan_report(Loaded& loaded) {
   const auto& decode = loaded.program(TENON_PHASE_DECODE, false);
   const auto& prefill = loaded.program(TENON_PHASE_PREFILL, false);
@@ -112,8 +103,12 @@ Json plan_report(Loaded& loaded) {
   out["architecture"] = loaded.configured().name(), out["plugin"] = loaded.configured().plugin();
   out["backend"] = loaded.backend_description();
   out["threads"] = loaded.n_workers(), out["context"] = loaded.context();
-  if (const RankPlace& place = loaded.place(); place.n_ranks > 1)
-    out["ranks"] = {{"number", place.n_ranks}, {"shown", place.rank}, {"sent_bytes_a_row", sent_bytes(loaded)}};
+  if (const RankPlace& place = loaded.place(); place.n_ranks > 1) {
+    Json each = Json::array();
+    for (const parallel::RankShare& share : loaded.rank_shares())
+      each.push_back({{"weight_bytes", share.weight_bytes}, {"sent_bytes_a_row", share.sent_bytes()}});
+    out["ranks"] = {{"number", place.n_ranks}, {"shown", place.rank}, {"sent_bytes_a_row", each.at(place.rank)["sent_bytes_a_row"]}, {"each", each}};
+  }
   out["weight_bytes"] = loaded.weights().source_bytes();
   out["store_bytes"] = loaded.stores().bytes();
   const store::CachePlan& cache = loaded.stores().cache();
@@ -182,7 +177,7 @@ std::string inspect(plugin::PluginHost& plugins, const std::string& path, const 
     ModelOptions model = options.model;
     model.path = path;
     // Which processes there are plays no part in what one rank has.
-    if (model.tensor_parallel > 1 && has_processes(find_collective(plugins, model.collective))) model.collective = ModelOptions().collective;
+    if (parallel::count_ranks(plan_options(model)) > 1 && has_processes(find_collective(plugins, model.collective))) model.collective = ModelOptions().collective;
     Loaded loaded(plugins, model, first_place(plugins, model));
     if (options.kernels) report["kernels"] = kernel_report(loaded);
     if (options.plan || options.graph) {

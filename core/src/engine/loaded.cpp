@@ -2,7 +2,9 @@
 
 #include "graph/builder.hpp"
 #include "parallel/probe.hpp"
+#include "parallel/stages.hpp"
 #include "places.hpp"
+#include "plan_options.hpp"
 #include "plugin/log.hpp"
 #include "store/cache_types.hpp"
 
@@ -129,11 +131,13 @@ Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options, const R
 }
 
 void Loaded::cut_for_rank() {
-  const uint32_t parts = options_.sum_parts ? options_.sum_parts : place_.n_ranks;
-  if (parts == 1 && place_.n_ranks == 1) return;
+  plan_ = parallel::make_plan(plan_options(options_), main().graph.n_layers, [this](uint32_t n_stages) {
+    return parallel::pick_stages(parallel::layer_costs(main().graph, [this](const graph::Weight& weight) { return bytes_of(weight); }), n_stages);
+  });
+  if (plan_.n_ranks == 1 && plan_.parts == 1) return;
   if (entries_.size() > 1) throw Error(ErrorKind::kUsage, "drafts are not served over several ranks or with sums in parts yet");
-  const parallel::CutOptions how = {place_.n_ranks, place_.rank, parts};
-  parallel::CutGraph cut = parallel::cut_graph(main().graph, how, [this](const graph::Weight& weight) { return alignment_of(weight); });
+  uncut_ = std::move(main().graph);
+  parallel::CutGraph cut = parallel::cut_graph(uncut_, {plan_, place_.rank}, [this](const graph::Weight& weight) { return alignment_of(weight); });
   main().graph = std::move(cut.graph);
   if (place_.n_ranks == 1) return;
   if (!device_->is_host_memory() && !(place_.collective->flags & TENON_COLLECTIVE_DEVICE_MEMORY))
@@ -150,6 +154,21 @@ parallel::Alignment Loaded::alignment_of(const graph::Weight& weight) const {
   if (!dtype) return {};
   const int64_t cols = std::lcm<int64_t>(dtype->block_cols, std::max(1u, dtype->tile_cols));
   return {std::max<int64_t>(1, dtype->tile_rows), cols, fmt::format("a block of {}", view(dtype->name))};
+}
+
+// Without scales that lie in planes of their own.
+uint64_t Loaded::bytes_of(const graph::Weight& weight) const {
+  if (weight.is_constant) return weight.constant.size() * sizeof(float);
+  const graph::Binding* binding = files_.names->find(weight.name);
+  const tenon_dtype* dtype = binding ? plugins_.registry().dtype(binding->tensor->dtype) : nullptr;
+  if (!dtype) return 0;
+  return uint64_t(weight.rows * weight.cols) / dtype->block_cols * dtype->block_bytes * std::max(weight.n_expert, 1u);
+}
+
+std::vector<parallel::RankShare> Loaded::rank_shares() const {
+  if (place_.n_ranks == 1) return {};
+  return parallel::shares_of_ranks(uncut_, plan_, [this](const graph::Weight& weight) { return alignment_of(weight); },
+                                   [this](const graph::Weight& weight) { return bytes_of(weight); });
 }
 
 void Loaded::pick_context() {
@@ -213,14 +232,14 @@ store::StoreOptions Loaded::store_options() const {
 }
 
 uint32_t Loaded::max_outputs(const Entry& entry) const {
-  return uint32_t(std::clamp<uint64_t>(kMaxLogitBytes / uint64_t(entry.vocab() * 4), 1, options_.max_decode_rows));
+  return uint32_t(std::clamp<uint64_t>(kMaxLogitBytes / uint64_t(entry.vocab * 4), 1, options_.max_decode_rows));
 }
 
 program::Selection Loaded::select(const Entry& entry, uint32_t phase) {
   program::SelectOptions how;
   how.phase = phase, how.precision = options_.precision, how.prefer = options_.prefer, how.forbid = options_.forbid;
   how.composites = options_.composites;
-  how.exchange = exchange_ ? exchange_->table() : nullptr;
+  if (exchange_) how.exchanges = exchange_->tables();
   return program::select_kernels(entry.graph, plugins_.registry(), *device_, *weights_, entry.store_types, how);
 }
 
@@ -231,7 +250,10 @@ std::unique_ptr<program::Program> Loaded::compile(Entry& entry, uint32_t phase, 
   how.capture = options_.capture && phase == TENON_PHASE_DECODE;
   how.hidden = entry.hidden.address(), how.overlay = entry.overlay.address();
   if (communicator_) how.wait = [this](void* stream) { communicator_->wait(stream, patience()); };
-  return std::make_unique<program::Program>(select(entry, phase), *device_, *weights_, entry.store_tables(), entry.step->table(), how);
+  program::Selection selection = select(entry, phase);
+  // Chosen alike with taps and without, so that what is packed serves both.
+  if (!keep_taps) std::erase_if(selection.nodes, [](const auto& one) { return one->node.for_taps; });
+  return std::make_unique<program::Program>(std::move(selection), *device_, *weights_, entry.store_tables(), entry.step->table(), how);
 }
 
 void Loaded::prepare() {

@@ -6,6 +6,8 @@
 #include "graph/graph.hpp"
 #include "graph/names.hpp"
 #include "parallel/exchange_kernel.hpp"
+#include "parallel/plan.hpp"
+#include "parallel/rank_share.hpp"
 #include "plugin/plugin_host.hpp"
 #include "program/device.hpp"
 #include "program/program.hpp"
@@ -98,7 +100,7 @@ class Loaded {
   program::StepRecord& step() { return *main().step; }
   const std::vector<std::string>& unused_tensors() const { return unused_; }
   int64_t context() const { return context_; }
-  int64_t vocab() const { return main().vocab(); }
+  int64_t vocab() const { return main().vocab; }
   uint32_t n_workers() const { return n_workers_; }
   const RankPlace& place() const { return place_; }
   const parallel::Communicator* communicator() const { return communicator_.get(); }
@@ -107,6 +109,8 @@ class Loaded {
     const int64_t context = (context_ + TENON_PAGE_TOKENS - 1) / TENON_PAGE_TOKENS * TENON_PAGE_TOKENS;
     return uint32_t(longest_chunk(std::min<int64_t>(options_.prefill_chunk, context), options_.overlay));
   }
+  // What each rank has and sends; none where there is one.
+  std::vector<parallel::RankShare> rank_shares() const;
   std::string backend_description() const;
   program::Selection select(const Entry& entry, uint32_t phase);
   program::Selection select(uint32_t phase) { return select(main(), phase); }
@@ -116,6 +120,7 @@ class Loaded {
   void cut_for_rank();
   std::chrono::milliseconds patience() const { return std::chrono::milliseconds(options_.rank_timeout_ms); }
   parallel::Alignment alignment_of(const graph::Weight& weight) const;
+  uint64_t bytes_of(const graph::Weight& weight) const;
   void check_draft_file() const;
   std::vector<int32_t> draft_ids(const graph::Graph& graph, const Files& files) const;
   void warn_about_unused(std::vector<std::string> used);
@@ -136,6 +141,8 @@ class Loaded {
   uint32_t n_devices_ = 0;              // of the backend
   std::unique_ptr<program::Device> device_;
   uint32_t n_workers_ = 1;
+  parallel::Plan plan_;
+  graph::Graph uncut_;  // main, where it is cut
   int64_t context_ = 0;
   std::unique_ptr<parallel::Communicator> communicator_;
   std::unique_ptr<parallel::ExchangeKernel> exchange_;

@@ -139,7 +139,7 @@ Output Model::Impl::forward(std::span<const Feed> feeds, const ForwardOptions& o
   check(feeds, options);
   engine::Entry& entry = feeds.empty() ? loaded->main() : *feeds[0].sequence->impl_->entry;
   const Sink sink = {&entry, &options, tap_names(entry.graph, options.taps)};
-  const int64_t vocab = entry.vocab();
+  const int64_t vocab = entry.vocab;
   std::vector<int64_t> first_rows, first_outputs;
   int64_t rows = 0, outputs = 0;
   for (const Feed& feed : feeds) {
@@ -358,7 +358,8 @@ void Model::Impl::moved_on(const Part& part, uint32_t phase) {
 
 void Model::Impl::emit(Program& program, int32_t row_in_tail, int64_t output, const Sink& sink) {
   const int32_t value = program.graph().logits;
-  const auto vocab = size_t(sink.entry->vocab());
+  if (value < 0) return;  // rank 0 has them
+  const auto vocab = size_t(sink.entry->vocab);
   if (sink.options->on_row) {
     if (const float* row = program.host_row(value, uint32_t(row_in_tail))) {
       sink.options->on_row(output, {row, vocab});
@@ -428,7 +429,7 @@ std::span<const int32_t> Model::suppressed() const { return impl_->loaded->graph
 
 EntryInfo Model::entry(std::string_view name) const {
   const engine::Entry& entry = impl_->loaded->entry(name);
-  return {entry.name, entry.hidden_cols(), entry.vocab(), entry.ids, entry.overlay_cols()};
+  return {entry.name, entry.hidden_cols(), entry.vocab, entry.ids, entry.overlay_cols()};
 }
 
 Sequence Model::sequence() {
@@ -536,25 +537,24 @@ Sequence Sequence::fork() {
 }
 
 std::vector<uint8_t> Sequence::save() const {
+  const bool is_share = impl_->model->loaded->place().n_ranks > 1;
   std::vector<std::vector<uint8_t>> all(1);
   std::vector<engine::Outcome> others = impl_->model->everywhere(engine::Command::Kind::kSave, *impl_, [&] {
     impl_->model->settle(*impl_);
-    all[0] = impl_->entry->stores->save(impl_->state);
+    const store::Stores& stores = *impl_->entry->stores;
+    all[0] = is_share ? stores.save_share(impl_->state) : stores.save(impl_->state);
   });
   if (others.empty()) return std::move(all[0]);
   for (engine::Outcome& other : others) all.push_back(std::move(other.bytes));
-  return engine::join_saved(all);
+  return store::join_shares(all);
 }
 
 void Sequence::restore(std::span<const uint8_t> bytes) {
   if (impl_->state.is_open) throw Error(ErrorKind::kUsage, "a transaction is open");
-  const size_t n_ranks = impl_->model->ranks ? impl_->model->info.n_ranks : 1;
   engine::Command command;
-  command.kind = engine::Command::Kind::kRestore, command.sequence = impl_->number;
-  command.saved = n_ranks == 1 ? std::vector{bytes} : engine::split_saved(bytes, n_ranks);
-  const std::span<const uint8_t> own = command.saved[0];
+  command.kind = engine::Command::Kind::kRestore, command.sequence = impl_->number, command.saved = bytes;
   impl_->model->everywhere(std::move(command), [&](const CancelCallback&) {
-    impl_->entry->stores->restore(impl_->state, own);
+    impl_->entry->stores->restore(impl_->state, bytes);  // a rank takes its share
     impl_->state.fault.clear();
     impl_->model->index.leave(impl_->text);
     impl_->text = {};  // which tokens these are, the bytes do not say

@@ -88,12 +88,10 @@ std::vector<Outcome> ProcessRanks::run(const Command& command, const Own& own, c
   ++serial_;
   Result here;
   try {
-    for (uint32_t rank = 1; rank < control_->size(); ++rank) {
-      Writer out = message(wire::Kind::kCommand);
-      out.number(serial_), out.number(bool(cancelled));
-      wire::write(out, command, rank);
-      control_->send(out.bytes(), rank);
-    }
+    Writer out = message(wire::Kind::kCommand);
+    out.number(serial_), out.number(bool(cancelled));
+    wire::write(out, command);
+    tell_all(out);
     CancelCallback asked;
     if (cancelled)
       asked = [&] {

@@ -1,6 +1,7 @@
 #include "ranks.hpp"
 
 #include "model_impl.hpp"
+#include "plan_options.hpp"
 #include "plugin/host_table.hpp"
 
 #include <tenon/error.hpp>
@@ -11,7 +12,6 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cstring>
 #include <fstream>
 #include <string_view>
 #include <utility>
@@ -67,7 +67,7 @@ std::string own_cores() {
 
 RankPlace first_place(plugin::PluginHost& plugins, const ModelOptions& options) {
   RankPlace out;
-  out.n_ranks = options.tensor_parallel;
+  out.n_ranks = parallel::count_ranks(plan_options(options));
   if (out.n_ranks <= 1) return {};
   if (out.n_ranks > parallel::kMostRanks)
     throw Error(ErrorKind::kUsage, fmt::format("{} ranks: at most {} are served", out.n_ranks, parallel::kMostRanks));
@@ -75,32 +75,6 @@ RankPlace first_place(plugin::PluginHost& plugins, const ModelOptions& options) 
   out.collective = &find_collective(plugins, options.collective, options.backend);
   plugin::set_config("collective_timeout_ms", int64_t(options.rank_timeout_ms));
   plugin::check_status(out.collective->unique(out.collective->self, out.group.data()), "collective " + std::string(out.collective->name.data, size_t(out.collective->name.size)));
-  return out;
-}
-
-std::vector<uint8_t> join_saved(const std::vector<std::vector<uint8_t>>& of_rank) {
-  std::vector<uint8_t> out;
-  for (const auto& bytes : of_rank) {
-    const uint64_t n = bytes.size();
-    const auto* head = reinterpret_cast<const uint8_t*>(&n);
-    out.insert(out.end(), head, head + sizeof n);
-    out.insert(out.end(), bytes.begin(), bytes.end());
-  }
-  return out;
-}
-
-std::vector<std::span<const uint8_t>> split_saved(std::span<const uint8_t> bytes, size_t n_ranks) {
-  std::vector<std::span<const uint8_t>> out;
-  while (bytes.size() >= sizeof(uint64_t) && out.size() < n_ranks) {
-    uint64_t n = 0;
-    std::memcpy(&n, bytes.data(), sizeof n);
-    bytes = bytes.subspan(sizeof n);
-    if (n > bytes.size()) break;
-    out.push_back(bytes.first(size_t(n)));
-    bytes = bytes.subspan(size_t(n));
-  }
-  if (out.size() != n_ranks || !bytes.empty())
-    throw Error(ErrorKind::kUsage, fmt::format("the saved sequence is not one of {} ranks", n_ranks));
   return out;
 }
 

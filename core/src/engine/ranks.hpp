@@ -58,8 +58,4 @@ std::string own_cores();
 // many ranks, and saying what is installed.
 RankPlace first_place(plugin::PluginHost& plugins, const ModelOptions& options);
 
-// What the ranks have saved of a sequence, as one; and apart again. Throws Error(kUsage) for bytes of another number of ranks.
-std::vector<uint8_t> join_saved(const std::vector<std::vector<uint8_t>>& of_rank);
-std::vector<std::span<const uint8_t>> split_saved(std::span<const uint8_t> bytes, size_t n_ranks);
-
 }  // namespace tenon::engine

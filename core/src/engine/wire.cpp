@@ -100,13 +100,13 @@ Load read_load(Reader& from) {
   return out;
 }
 
-void write(Writer& to, const Command& command, uint32_t rank) {
+void write(Writer& to, const Command& command) {
   to.number(uint64_t(command.kind));
   to.array(std::span<const uint64_t>(command.dropped));
   to.number(command.sequence), to.number(command.copy), to.integer(command.count);
   to.array(command.prompt);
   to.number(command.resume.only_equal), to.integer(command.resume.static_prefix), to.array(command.resume.message_ends);
-  to.array(command.saved.empty() ? std::span<const uint8_t>() : command.saved.at(rank));
+  to.array(command.saved);
   to.number(command.feeds.size());
   for (const Command::Feed& feed : command.feeds) {
     to.number(feed.sequence), to.array(feed.tokens), to.array(feed.output_rows), to.array(feed.hidden);
@@ -116,7 +116,7 @@ void write(Writer& to, const Command& command, uint32_t rank) {
   Put{to}(command.taps);
 }
 
-Command read_command(Reader& from, uint32_t rank) {
+Command read_command(Reader& from) {
   Command out;
   out.kind = Command::Kind(from.number());
   const std::span<const uint64_t> dropped = from.array<uint64_t>();
@@ -124,8 +124,7 @@ Command read_command(Reader& from, uint32_t rank) {
   out.sequence = from.number(), out.copy = from.number(), out.count = from.integer();
   out.prompt = from.array<int32_t>();
   out.resume.only_equal = from.number(), out.resume.static_prefix = from.integer(), out.resume.message_ends = from.array<int64_t>();
-  out.saved.resize(rank + 1);
-  out.saved[rank] = from.array<uint8_t>();
+  out.saved = from.array<uint8_t>();
   for (size_t n = from.count(); n; --n) {
     Command::Feed feed;
     feed.sequence = from.number(), feed.tokens = from.array<int32_t>(), feed.output_rows = from.array<int32_t>(), feed.hidden = from.array<float>();

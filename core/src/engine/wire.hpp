@@ -51,8 +51,8 @@ std::exception_ptr error_of(const Result& result);
 
 void write(parallel::Writer& to, const Load& load);
 Load read_load(parallel::Reader& from);
-void write(parallel::Writer& to, const Command& command, uint32_t rank);  // with what is for that rank
-Command read_command(parallel::Reader& from, uint32_t rank);             // borrows the message
+void write(parallel::Writer& to, const Command& command);
+Command read_command(parallel::Reader& from);  // borrows the message
 void write(parallel::Writer& to, const Result& result);
 Result read_result(parallel::Reader& from);
 void write(parallel::Writer& to, const Progress& progress);

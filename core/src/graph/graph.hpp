@@ -38,6 +38,7 @@ struct Node {
   std::vector<uint8_t> attr;  // the op's attribute struct, or empty
   std::vector<int32_t> in, out, weight, store;
   uint32_t layer = kNoLayer;
+  bool for_taps = false;  // of use only where taps are looked at
   std::string name;
   const void* attr_data() const { return attr.empty() ? nullptr : attr.data(); }
   template <typename T>
@@ -71,6 +72,12 @@ struct Store {
   int32_t window = 0;
   int64_t cols_k = 0, cols_v = 0, tape_cols = 0;
   tenon_segment cut = {};
+  // A rank's share: these of all K/V heads (paged), value heads (recurrent) or channels (conv), of which there are as many as
+  // before the cut. Empty: all.
+  Ranges kept;
+  uint32_t all_heads = 0;
+  int64_t all_cols_k = 0, all_cols_v = 0;
+  bool is_absent = false;  // only nodes of other ranks use it: it takes no memory here
   std::string role;     // what drafts call it
   int32_t target = -1;  // in a draft: number of the store of the model drafted for that this one is; -1 = its own
 };
@@ -90,7 +97,13 @@ struct Graph {
   std::string id_map;  // canonical name of the tensor with the ids that the logits stand for; "" = all, in order
   uint32_t n_layers = 0;
 
-  int32_t base_of(int32_t value) const { return values[size_t(value)].is_view() ? values[size_t(value)].base : value; }
+  int32_t base_of(int32_t value) const { return value < 0 ? -1 : values[size_t(value)].is_view() ? values[size_t(value)].base : value; }
 };
+
+// Of a node's rows.
+inline uint32_t domain_of(const Graph& graph, const Node& node) {
+  const std::vector<int32_t>& ids = node.out.empty() ? node.in : node.out;
+  return ids.empty() ? uint32_t(TENON_DOMAIN_TOKENS) : graph.values[size_t(ids[0])].domain;
+}
 
 }  // namespace tenon::graph

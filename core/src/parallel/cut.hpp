@@ -13,23 +13,34 @@
 
 namespace tenon::parallel {
 
-// A node that moves values between ranks. Its attribute is an ExchangeAttr.
+using Group = std::vector<uint32_t>;  // ranks, in order
+
+struct Move {
+  uint32_t from = 0, to = 0;  // ranks
+};
+
+// A node that moves values between ranks. Its attribute is an ExchangeAttr. Only ranks that take part have the node.
 struct Exchange {
   enum class Kind : uint32_t {
-    kParts,    // in: a rank's own parts of a sum; out: those of all ranks, in order
-    kColumns,  // in: a rank's own columns; out: all columns
+    kParts,    // in: a rank's own parts of a sum; out: those of all ranks of the group, in order
+    kColumns,  // in: own columns of a rank of the group; out, on each rank of `to`: all columns
+    kMove,     // in: a whole value, on ranks that give it; out: the same, on ranks that get it
   };
   Kind kind = Kind::kParts;
-  std::vector<Ranges> columns;  // kColumns: of each rank
+  Group ranks;                  // kParts, kColumns: the group
+  Group to;                     // kColumns
+  std::vector<Ranges> columns;  // kColumns: of each rank of the group
+  std::vector<Move> moves;      // kMove
 };
 struct ExchangeAttr {
   uint32_t struct_size, index;  // in CutGraph::exchanges
 };
-
+// Whether a node's op is one of those that an Exchange belongs to.
+constexpr bool is_exchange(uint32_t op) { return op == TENON_OP_ALL_GATHER || op == TENON_OP_SEND || op == TENON_OP_RECV; }
 
 struct CutOptions {
-  uint32_t n_ranks = 1, rank = 0;
-  uint32_t parts = 1;  // of each sum over a cut axis, a multiple of n_ranks; they are folded in order
+  const Plan& plan;
+  uint32_t rank = 0;
 };
 
 // What must stay together in a weight: elements of its rows' axis and of its columns' axis, and why ("a block of q4_k").
@@ -39,12 +50,14 @@ struct Alignment {
 };
 using AlignmentOf = std::function<Alignment(const graph::Weight&)>;
 
+// The graph's logits and taps are on rank 0; elsewhere they are -1. Nodes that bring taps there are `for_taps`.
 struct CutGraph {
   graph::Graph graph;
   std::vector<Exchange> exchanges;
 };
 
-// Throws Error(kUsage) naming the weight, the numbers and the rule where the model cannot be cut like that.
+// The rank's part of a graph: nodes of a layer are those of the ranks that share it, nodes of no layer those of the layer before
+// them, or of the first. Throws Error(kUsage) naming the weight, the numbers and the rule where the model cannot be cut like that.
 CutGraph cut_graph(const graph::Graph& graph, const CutOptions& options, const AlignmentOf& alignment);
 
 }  // namespace tenon::parallel

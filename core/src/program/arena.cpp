@@ -48,7 +48,7 @@ ArenaPlan plan_arena(const Selection& selection, const std::vector<tenon_plan>& 
   // Values that cross from token rows to output rows stay: the tail may run several times over them.
   for (size_t i = 0; i < n; ++i) {
     const graph::Node& node = selection.nodes[i]->node;
-    const bool is_tail = !node.out.empty() && graph.values[size_t(node.out[0])].domain == TENON_DOMAIN_OUTPUT_ROWS;
+    const bool is_tail = graph::domain_of(graph, node) == TENON_DOMAIN_OUTPUT_ROWS;
     for (int32_t v : node.in)
       if (is_tail && graph.values[size_t(v)].domain == TENON_DOMAIN_TOKENS) last[size_t(graph.base_of(v))] = n;
   }

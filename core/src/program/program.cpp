@@ -27,9 +27,7 @@ uint32_t bucket(uint32_t rows) {
   return (rows + 63) / 64 * 64;
 }
 
-bool is_output_domain(const graph::Graph& graph, const graph::Node& node) {
-  return !node.out.empty() && graph.values[size_t(node.out[0])].domain == TENON_DOMAIN_OUTPUT_ROWS;
-}
+bool is_output_domain(const graph::Graph& graph, const graph::Node& node) { return graph::domain_of(graph, node) == TENON_DOMAIN_OUTPUT_ROWS; }
 
 }  // namespace
 
@@ -103,9 +101,11 @@ void Program::make_plans(const ProgramOptions& options) {
   }
   std::vector<bool> barriers = place_barriers(selection_, plans, n_workers_);
   if (tail_begin_ < barriers.size()) barriers[tail_begin_] = n_workers_ > 1;  // a segment begins with every worker at hand
-  std::vector<int32_t> pinned = {graph.logits};
+  std::vector<int32_t> pinned;
+  if (graph.logits >= 0) pinned.push_back(graph.logits);
   if (options.keep_taps)
-    for (const auto& [name, value] : graph.taps) pinned.push_back(value);
+    for (const auto& [name, value] : graph.taps)
+      if (value >= 0) pinned.push_back(value);
   arena_ = plan_arena(selection_, plans, barriers, pinned, options.max_rows, options.max_outputs, n_workers_);
   for (size_t i = 0; i < nodes_.size(); ++i) {
     nodes_[i].barrier_before = barriers[i];
@@ -249,6 +249,7 @@ void Program::run(Segment segment, uint32_t n_rows, uint32_t n_outputs) {
   Run run = {.program = this, .begin = segment == Segment::kTail ? tail_begin_ : 0,
              .end = segment == Segment::kBody ? tail_begin_ : nodes_.size(), .rows = n_rows, .outputs = n_outputs,
              .mutex = {}, .message = {}};
+  if (run.begin == run.end) return;  // a rank need not have a part in each segment
   if (device_.is_spmd()) {
     run_on_team(run);
   } else if (stream_) {

@@ -57,7 +57,7 @@ class Selector {
   Selector(const graph::Graph& graph, const plugin::Registry& registry, const Device& device, WeightSet& weights,
            const std::vector<tenon_store_type>& stores, const SelectOptions& options)
       : registry_(registry), kernels_(registry.kernels), device_(device), weights_(weights), stores_(stores), options_(options) {
-    if (options.exchange) kernels_.push_back(options.exchange);
+    kernels_.insert(kernels_.end(), options.exchanges.begin(), options.exchanges.end());
     out_.graph = graph;
   }
 
@@ -98,7 +98,7 @@ class Selector {
   }
 
   void append_softcap(std::vector<graph::Node>& nodes) {
-    if (out_.graph.softcap == 0) return;
+    if (out_.graph.softcap == 0 || out_.graph.logits < 0) return;
     graph::Node node;
     node.op = TENON_OP_SOFTCAP, node.name = "softcap";
     const tenon_scale_attr attr = {sizeof attr, out_.graph.softcap};

@@ -40,7 +40,7 @@ struct SelectOptions {
   Precision precision = Precision::kDefault;
   std::vector<std::string> prefer, forbid;
   bool composites = true;
-  const tenon_kernel* exchange = nullptr;  // for values that ranks move between them
+  std::vector<const tenon_kernel*> exchanges;  // for values that ranks move between them
 };
 
 struct Selection {

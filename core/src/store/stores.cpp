@@ -25,28 +25,49 @@ int64_t row_bytes(const tenon_dtype& dtype, int64_t cols) {
 
 }  // namespace
 
+namespace {
+
+tenon_store_type type_of(const graph::Store& store, const StoreOptions& options) {
+  tenon_store_type type = {};
+  type.struct_size = sizeof type, type.kind = store.kind, type.heads = store.heads, type.window = store.window;
+  type.layer = store.layer, type.cols_k = store.cols_k, type.cols_v = store.cols_v, type.tape_cols = store.tape_cols;
+  const bool paged = graph::is_paged(store.kind);
+  type.dtype_k = paged ? options.dtype_k : uint32_t(TENON_DTYPE_F32);
+  // The values of a latent store are columns of its keys.
+  type.dtype_v = store.kind == TENON_STORE_PAGED ? options.dtype_v : type.dtype_k;
+  return type;
+}
+
+// The store before it was cut.
+graph::Store all_of(graph::Store store) {
+  if (!store.kept.empty()) store.heads = store.all_heads, store.cols_k = store.all_cols_k, store.cols_v = store.all_cols_v;
+  return store;
+}
+
+// Heads or channels that a rank has.
+graph::Ranges kept_of(const graph::Store& store) {
+  if (!store.kept.empty()) return store.kept;
+  return {{0, store.kind == TENON_STORE_CONV ? store.cols_k : int64_t(store.heads)}};
+}
+
+}  // namespace
+
 std::vector<tenon_store_type> store_types(const graph::Graph& graph, const StoreOptions& options) {
   std::vector<tenon_store_type> out;
-  for (const graph::Store& store : graph.stores) {
-    tenon_store_type type = {};
-    type.struct_size = sizeof type, type.kind = store.kind, type.heads = store.heads, type.window = store.window;
-    type.layer = store.layer, type.cols_k = store.cols_k, type.cols_v = store.cols_v, type.tape_cols = store.tape_cols;
-    const bool paged = graph::is_paged(store.kind);
-    type.dtype_k = paged ? options.dtype_k : uint32_t(TENON_DTYPE_F32);
-    // The values of a latent store are columns of its keys.
-    type.dtype_v = store.kind == TENON_STORE_PAGED ? options.dtype_v : type.dtype_k;
-    out.push_back(type);
-  }
+  for (const graph::Store& store : graph.stores) out.push_back(type_of(store, options));
   return out;
 }
 
 Stores::Stores(const graph::Graph& graph, const StoreOptions& options, const plugin::Registry& registry, program::Device device)
-    : options_(options), device_(device), types_(store_types(graph, options)) {
+    : options_(options), device_(device), shapes_(graph.stores), types_(store_types(graph, options)) {
   stride_ = uint32_t(pages_for(options.context) + 1);
-  for (const tenon_store_type& type : types_) {
-    const bool has_pages = graph::is_paged(type.kind);
-    pools_.push_back(has_pages ? paged(type, registry) : slots(type));
-    has_recurrent_ = has_recurrent_ || !has_pages;
+  for (const graph::Store& store : shapes_) {
+    const Pool all = pool_of(type_of(all_of(store), options), registry);
+    Pool own = pool_of(type_of(store, options), registry);
+    own.all_page_bytes = all.page_bytes, own.all_state_bytes = all.state_bytes;
+    if (store.is_absent) own.page_bytes = own.value_offset = own.aux_bytes = own.state_bytes = own.half_bytes = 0;
+    has_recurrent_ = has_recurrent_ || own.group < 0;
+    pools_.push_back(std::move(own));
   }
   plan_the_cache();
   for (Pool& pool : pools_) allocate(pool);
@@ -66,6 +87,10 @@ int32_t Stores::group_of(int32_t window) {
     group.a_sequence = std::min(group.a_sequence, pages_for(window - 1) + pages_for(int64_t(options_.max_step_tokens) + TENON_DECODE_MAX_TOKENS) + 2);
   groups_.push_back(std::move(group));
   return int32_t(groups_.size()) - 1;
+}
+
+Stores::Pool Stores::pool_of(const tenon_store_type& type, const plugin::Registry& registry) {
+  return graph::is_paged(type.kind) ? paged(type, registry) : slots(type);
 }
 
 Stores::Pool Stores::paged(const tenon_store_type& type, const plugin::Registry& registry) {
@@ -97,11 +122,11 @@ void Stores::plan_the_cache() {
   const auto window_pages = [&](const Group& group) { return std::min(pages_for(group.window - 1), sizes.context_pages); };
   for (const Pool& pool : pools_) {
     if (pool.group < 0) {
-      sizes.snapshot_bytes += uint64_t(TENON_ALIGN64(pool.state_bytes));
+      sizes.snapshot_bytes += uint64_t(TENON_ALIGN64(pool.all_state_bytes));
     } else if (!groups_[size_t(pool.group)].window) {
-      sizes.page_bytes += uint64_t(pool.page_bytes);
+      sizes.page_bytes += uint64_t(pool.all_page_bytes);
     } else {
-      sizes.window_bytes += uint64_t(pool.page_bytes) * uint64_t(window_pages(groups_[size_t(pool.group)]));
+      sizes.window_bytes += uint64_t(pool.all_page_bytes) * uint64_t(window_pages(groups_[size_t(pool.group)]));
     }
   }
   cache_ = plan_cache(options_.prefix_cache_bytes, sizes);
@@ -204,14 +229,14 @@ int64_t Stores::first_page_in_reach(size_t group, int64_t length) const {
 uint64_t Stores::page_bytes(size_t group) const {
   uint64_t total = 0;
   for (const Pool& pool : pools_)
-    if (pool.group == int32_t(group)) total += uint64_t(pool.page_bytes);
+    if (pool.group == int32_t(group)) total += uint64_t(pool.all_page_bytes);
   return total;
 }
 
 uint64_t Stores::snapshot_bytes() const {
   uint64_t total = 0;
   for (const Pool& pool : pools_)
-    if (pool.group < 0) total += uint64_t(TENON_ALIGN64(pool.state_bytes));
+    if (pool.group < 0) total += uint64_t(TENON_ALIGN64(pool.all_state_bytes));
   return total;
 }
 
@@ -326,14 +351,28 @@ int64_t Stores::truncate(SequenceState& state, int64_t n) {
   return n;
 }
 
-// Calls visit(address, bytes) for every run of live bytes, in a fixed order.
+// Calls visit(address, bytes, at) for every run of live bytes, in a fixed order. `at` says where it lies among those of all ranks,
+// of which there are as many as this answers.
 template <typename Visit>
-void Stores::visit_live(const SequenceState& state, Visit&& visit) const {
+uint64_t Stores::visit_live(const SequenceState& state, Visit&& visit) const {
+  uint64_t all = 0;
   for (size_t i = 0; i < pools_.size(); ++i) {
     const Pool& pool = pools_[i];
-    const tenon_store_type& type = types_[i];
+    const graph::Store whole = all_of(shapes_[i]);
+    const graph::Ranges kept = kept_of(shapes_[i]);
     if (pool.group < 0) {
-      visit(slot_address(pool, state), uint64_t(pool.state_bytes));
+      // Rows of channels, or a matrix a head.
+      const bool conv = whole.kind == TENON_STORE_CONV;
+      const int64_t n_rows = conv ? whole.cols_v : 1, n_units = conv ? whole.cols_k : int64_t(whole.heads);
+      const int64_t unit = pool.all_state_bytes / (n_rows * n_units);
+      tenon_addr from = slot_address(pool, state);
+      for (int64_t row = 0; !shapes_[i].is_absent && row < n_rows; ++row)
+        for (const graph::Range& range : kept) {
+          const auto bytes = uint64_t((range.end - range.begin) * unit);
+          visit(from, bytes, all + uint64_t((row * n_units + range.begin) * unit));
+          from += bytes;
+        }
+      all += uint64_t(pool.all_state_bytes);
       continue;
     }
     const int32_t window = groups_[size_t(pool.group)].window;
@@ -341,14 +380,19 @@ void Stores::visit_live(const SequenceState& state, Visit&& visit) const {
     const int64_t oldest = window ? std::max<int64_t>(0, state.length - (window - 1)) : 0;
     for (int64_t p = oldest / kPage; p < pages_for(state.length); ++p) {
       const int64_t last = std::min<int64_t>(kPage, state.length - p * kPage);
+      const uint64_t keys = uint64_t(last * pool.row_bytes_k), values = uint64_t(last * pool.row_bytes_v);
       const tenon_addr page = pool.base.address() + uint64_t(pool.page_bytes) * uint64_t(state.pages[size_t(pool.group)][size_t(p)]);
-      for (uint32_t head = 0; head < type.heads; ++head) {
-        visit(page + uint64_t(head * kPage * pool.row_bytes_k), uint64_t(last * pool.row_bytes_k));
-        if (pool.row_bytes_v)
-          visit(page + uint64_t(pool.value_offset + head * kPage * pool.row_bytes_v), uint64_t(last * pool.row_bytes_v));
-      }
+      int64_t own = 0;
+      for (const graph::Range& range : kept)
+        for (int64_t head = range.begin; !shapes_[i].is_absent && head < range.end; ++head, ++own) {
+          const uint64_t at = all + uint64_t(head) * (keys + values);
+          visit(page + uint64_t(own * kPage * pool.row_bytes_k), keys, at);
+          if (values) visit(page + uint64_t(pool.value_offset + own * kPage * pool.row_bytes_v), values, at + keys);
+        }
+      all += uint64_t(whole.heads) * (keys + values);
     }
   }
+  return all;
 }
 
 // Where the live part of a sequence's state begins.
@@ -401,24 +445,69 @@ namespace {
 
 struct SavedHeader {
   char magic[8];
-  uint64_t n_stores, bytes;
+  uint64_t n_stores, bytes;  // of all ranks
   int64_t length;
 };
 constexpr char kMagic[8] = {'t', 'e', 'n', 'o', 'n', 's', 'q', '1'};
 
+// Bytes of a share, and where they lie among all.
+struct SavedRun {
+  uint64_t at, bytes;
+};
+
+void append(std::vector<uint8_t>& out, const void* bytes, size_t n) {
+  out.resize(out.size() + n);
+  std::memcpy(out.data() + out.size() - n, bytes, n);
+}
+
 }  // namespace
 
 std::vector<uint8_t> Stores::save(const SequenceState& state) const {
-  SavedHeader header = {{}, pools_.size(), 0, state.length};
+  SavedHeader header = {{}, pools_.size(), visit_live(state, [](tenon_addr, uint64_t, uint64_t) {}), state.length};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
-  visit_live(state, [&](tenon_addr, uint64_t bytes) { header.bytes += bytes; });
   std::vector<uint8_t> out(sizeof header + header.bytes);
   std::memcpy(out.data(), &header, sizeof header);
-  uint8_t* at = out.data() + sizeof header;
-  visit_live(state, [&](tenon_addr address, uint64_t bytes) {
-    device_.download(at, address, bytes);
-    at += bytes;
+  visit_live(state, [&](tenon_addr address, uint64_t bytes, uint64_t at) { device_.download(out.data() + sizeof header + at, address, bytes); });
+  return out;
+}
+
+// A header, then each run's place and bytes.
+std::vector<uint8_t> Stores::save_share(const SequenceState& state) const {
+  SavedHeader header = {{}, pools_.size(), 0, state.length};
+  std::memcpy(header.magic, kMagic, sizeof kMagic);
+  uint64_t own = 0;
+  header.bytes = visit_live(state, [&](tenon_addr, uint64_t bytes, uint64_t) { own += sizeof(SavedRun) + bytes; });
+  std::vector<uint8_t> out;
+  out.reserve(sizeof header + own);
+  append(out, &header, sizeof header);
+  visit_live(state, [&](tenon_addr address, uint64_t bytes, uint64_t at) {
+    const SavedRun run = {at, bytes};
+    append(out, &run, sizeof run);
+    out.resize(out.size() + bytes);
+    device_.download(out.data() + out.size() - bytes, address, bytes);
   });
+  return out;
+}
+
+std::vector<uint8_t> join_shares(std::span<const std::vector<uint8_t>> shares) {
+  const auto refuse = [] { throw Error(ErrorKind::kRuntime, "the ranks' shares of a saved sequence do not fit together"); };
+  SavedHeader header = {};
+  if (shares.empty() || shares[0].size() < sizeof header) refuse();
+  std::memcpy(&header, shares[0].data(), sizeof header);
+  std::vector<uint8_t> out(sizeof header + header.bytes);
+  std::memcpy(out.data(), &header, sizeof header);
+  for (const std::vector<uint8_t>& share : shares) {
+    if (share.size() < sizeof header || std::memcmp(share.data(), &header, sizeof header)) refuse();
+    for (size_t at = sizeof header; at < share.size();) {
+      SavedRun run = {};
+      if (share.size() - at < sizeof run) refuse();
+      std::memcpy(&run, share.data() + at, sizeof run);
+      at += sizeof run;
+      if (run.bytes > share.size() - at || run.at > header.bytes || run.bytes > header.bytes - run.at) refuse();
+      std::memcpy(out.data() + sizeof header + run.at, share.data() + at, run.bytes);
+      at += run.bytes;
+    }
+  }
   return out;
 }
 
@@ -432,9 +521,7 @@ void Stores::restore(SequenceState& state, std::span<const uint8_t> bytes) {
   SequenceState shape;
   shape.length = header.length;
   shape.pages.assign(groups_.size(), std::vector<int32_t>(size_t(pages_for(header.length)), 0));
-  uint64_t expected = 0;
-  visit_live(shape, [&](tenon_addr, uint64_t size) { expected += size; });
-  if (expected != header.bytes) throw Error(ErrorKind::kUsage, "a saved sequence does not fit this model's stores");
+  if (visit_live(shape, [](tenon_addr, uint64_t, uint64_t) {}) != header.bytes) throw Error(ErrorKind::kUsage, "a saved sequence does not fit this model's stores");
   truncate(state, 0);
   give_back_pages(state);
   // Windowed groups need no pages below the window, but tables count from zero.
@@ -447,11 +534,7 @@ void Stores::restore(SequenceState& state, std::span<const uint8_t> bytes) {
     for (int64_t p = 0; p < pages_for(header.length); ++p) next.pages[g].push_back(p < first ? -1 : groups_[g].pool.take());
   }
   state = std::move(next);
-  const uint8_t* at = bytes.data() + sizeof header;
-  visit_live(state, [&](tenon_addr address, uint64_t size) {
-    device_.upload(address, at, size);
-    at += size;
-  });
+  visit_live(state, [&](tenon_addr address, uint64_t size, uint64_t at) { device_.upload(address, bytes.data() + sizeof header + at, size); });
 }
 
 }  // namespace tenon::store

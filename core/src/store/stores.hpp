@@ -39,7 +39,11 @@ struct StoredPrefix {
 // Types of a graph's stores under the options: K/V dtypes for paged stores, f32 elsewhere.
 std::vector<tenon_store_type> store_types(const graph::Graph& graph, const StoreOptions& options);
 
-// One scheduler thread. Page ids are shared by all stores of one window (a page group); each has its own pool.
+// Several ranks' shares of a sequence as what one device with all of it would save. Throws Error(kRuntime) where they do not fit together.
+std::vector<uint8_t> join_shares(std::span<const std::vector<uint8_t>> shares);
+
+// One scheduler thread. Page ids are shared by all stores of one window (a page group); each has its own pool. A rank of several
+// counts all of a model's stores, whatever its share of them, so that all ranks decide alike.
 class Stores {
  public:
   // Throws Error(kCapacity) when memory is short, Error(kUsage) for a dtype no paged store can hold.
@@ -52,7 +56,7 @@ class Stores {
   uint64_t bytes() const;  // the prefix cache's included
   const StoreOptions& options() const { return options_; }
   int32_t window(size_t group) const { return groups_[group].window; }
-  uint64_t page_bytes(size_t group) const;  // of one page in all of the group's stores
+  uint64_t page_bytes(size_t group) const;  // of one page in all of the group's stores, on all ranks
   uint64_t snapshot_bytes() const;
   // The first page that a query behind `length` tokens can read.
   int64_t first_page_in_reach(size_t group, int64_t length) const;
@@ -83,7 +87,9 @@ class Stores {
   // equal contents give equal bytes. restore() throws Error(kUsage) for bytes that do not fit and leaves the state as it is.
   // A fork shares all pages until one of both writes to them.
   SequenceState fork(const SequenceState& state);
+  // A rank's share is for join_shares(), whose bytes every rank restores its share from.
   std::vector<uint8_t> save(const SequenceState& state) const;
+  std::vector<uint8_t> save_share(const SequenceState& state) const;
   void restore(SequenceState& state, std::span<const uint8_t> bytes);
 
   // For the prefix index, which holds pages and snapshots beside the live sequences.
@@ -110,8 +116,10 @@ class Stores {
     int64_t page_bytes = 0, value_offset = 0, aux_bytes = 0;
     int64_t row_bytes_k = 0, row_bytes_v = 0;  // of one head's row in a page
     int64_t state_bytes = 0, half_bytes = 0;   // of a slot's live part; from one half to the other
+    int64_t all_page_bytes = 0, all_state_bytes = 0;  // with what other ranks have of it
     int32_t group = -1;                        // -1: slots
   };
+  Pool pool_of(const tenon_store_type& type, const plugin::Registry& registry);
   Pool paged(const tenon_store_type& type, const plugin::Registry& registry);
   static Pool slots(const tenon_store_type& type);
   int32_t group_of(int32_t window);
@@ -128,10 +136,11 @@ class Stores {
     return first_page_in_reach(group, state.is_open ? state.base : state.length);
   }
   template <typename Visit>
-  void visit_live(const SequenceState& state, Visit&& visit) const;
+  uint64_t visit_live(const SequenceState& state, Visit&& visit) const;
 
   StoreOptions options_;
   program::Device device_;
+  std::vector<graph::Store> shapes_;
   std::vector<tenon_store_type> types_;
   std::vector<Pool> pools_;
   std::vector<Group> groups_;

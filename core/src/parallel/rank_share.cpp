@@ -1,0 +1,53 @@
+#include "rank_share.hpp"
+
+#include <algorithm>
+
+namespace tenon::parallel {
+namespace {
+
+uint64_t row_bytes(const graph::Value& value) { return uint64_t(tenon_encoding_row_bytes(value.encoding, value.cols)); }
+
+ExchangeBytes bytes_of_exchange(const CutGraph& cut, const graph::Node& node, uint32_t rank) {
+  const Exchange& exchange = cut.exchanges[node.attr_as<ExchangeAttr>().index];
+  ExchangeBytes out = {node.name, node.layer, exchange.kind, graph::domain_of(cut.graph, node) == TENON_DOMAIN_OUTPUT_ROWS, 0, 0};
+  uint64_t own = 0, all = 0;
+  for (const int32_t id : node.in) own += row_bytes(cut.graph.values[size_t(id)]);
+  for (const int32_t id : node.out) all += row_bytes(cut.graph.values[size_t(id)]);
+  switch (exchange.kind) {
+    case Exchange::Kind::kParts: out.sent = own * (exchange.ranks.size() - 1), out.received = all - own; break;
+    case Exchange::Kind::kColumns:
+      for (const uint32_t to : exchange.to) out.sent += to == rank ? 0 : own;
+      for (size_t i = 0; i < exchange.ranks.size() && all; ++i)
+        if (exchange.ranks[i] != rank) out.received += uint64_t(tenon_encoding_row_bytes(TENON_ENC_F32, length(exchange.columns[i])));
+      break;
+    case Exchange::Kind::kMove:
+      for (const Move& move : exchange.moves) out.sent += move.from == rank ? own : 0;
+      out.received = all;
+      break;
+  }
+  return out;
+}
+
+}  // namespace
+
+uint64_t RankShare::sent_bytes() const {
+  uint64_t total = 0;
+  for (const ExchangeBytes& exchange : exchanges) total += exchange.sent;
+  return total;
+}
+
+RankShare share_of(const CutGraph& cut, uint32_t rank, const BytesOf& bytes_of) {
+  RankShare out;
+  for (const graph::Weight& weight : cut.graph.weights) out.weight_bytes += bytes_of(weight);
+  for (const graph::Node& node : cut.graph.nodes)
+    if (is_exchange(node.op) && !node.for_taps) out.exchanges.push_back(bytes_of_exchange(cut, node, rank));
+  return out;
+}
+
+std::vector<RankShare> shares_of_ranks(const graph::Graph& graph, const Plan& plan, const AlignmentOf& alignment, const BytesOf& bytes_of) {
+  std::vector<RankShare> out;
+  for (uint32_t rank = 0; rank < plan.n_ranks; ++rank) out.push_back(share_of(cut_graph(graph, {plan, rank}, alignment), rank, bytes_of));
+  return out;
+}
+
+}  // namespace tenon::parallel
