@@ -4,7 +4,9 @@
 #include <boost/program_options.hpp>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <tenon/error.hpp>
+#include <tenon/model_manifest.hpp>
 
 namespace tenon::launcher {
 namespace {
@@ -72,8 +74,6 @@ void check_value(const OptionSpec& option, const std::string& origin, const std:
     usage_error(origin + ": expected bytes such as 0, 65536, 512M or 2G, found '" + value + "'");
   if (option.kind == Kind::kChoice && !is_choice(option.choices, value))
     usage_error(origin + ": expected one of " + std::string(option.choices) + ", found '" + value + "'");
-  if (!option.refusal.empty() && (option.served.empty() || value != option.served))
-    usage_error(origin + " " + value + ": " + std::string(option.refusal));
 }
 
 // Whether a switch's variable is on.
@@ -285,6 +285,44 @@ Arguments parse_arguments(Verb verb, const std::vector<std::string>& words, cons
                                      : "usage: tenon " + std::string(spec.name) + " " + std::string(spec.usage)));
   if (arguments.positional_.size() < spec.min_positional) usage_error("expected " + std::string(spec.positional));
   return arguments;
+}
+
+namespace {
+
+bool is_given(const Arguments& arguments, const OptionSpec& option) {
+  if (arguments.has(option.name)) return true;
+  return !option.group.empty() && std::any_of(option_table().begin(), option_table().end(), [&](const OptionSpec& other) {
+    return other.group == option.group && arguments.has(other.name);
+  });
+}
+
+}  // namespace
+
+void apply_manifest(Arguments& arguments) {
+  if (!arguments.has("manifest") || !arguments.has("model")) return;
+  const std::string path = arguments.text("manifest"), wanted = arguments.text("model");
+  const std::vector<NamedModel> models = read_model_manifest(path);
+  const auto found = std::find_if(models.begin(), models.end(), [&](const NamedModel& model) { return model.name == wanted; });
+  if (found == models.end()) {
+    std::error_code error;
+    if (std::filesystem::exists(wanted, error)) return;
+    std::string names;
+    for (const NamedModel& model : models) names += (names.empty() ? "" : ", ") + model.name;
+    usage_error("'" + wanted + "' is no file and no model of " + path + "; there are " + (names.empty() ? "none" : names));
+  }
+  arguments.values_.erase("model");
+  std::vector<std::pair<std::string, std::string>> settings;
+  for (const NamedModel::Setting& setting : found->settings) {
+    const OptionSpec* option = find_option(arguments.verb(), setting.flag);
+    if (!option || is_given(arguments, *option)) continue;  // of another verb, or said already
+    try {
+      check_value(*option, setting.flag, setting.value);
+    } catch (const Error& error) {
+      throw Error(ErrorKind::kFile, setting.place + error.what());
+    }
+    settings.emplace_back(setting.flag, setting.value);
+  }
+  for (auto& [flag, value] : settings) arguments.values_[flag] = {std::move(value)};
 }
 
 }  // namespace tenon::launcher

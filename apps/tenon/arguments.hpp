@@ -36,11 +36,16 @@ class Arguments {
 
  private:
   friend Arguments parse_arguments(Verb, const std::vector<std::string>&, const Environment&);
+  friend void apply_manifest(Arguments&);
   Verb verb_;
   std::map<std::string, std::vector<std::string>, std::less<>> values_;
   std::vector<std::string> positional_;
   Processes processes_;
 };
+
+// What the manifest that --manifest names says of the model that is asked for by name; flags and variables win. Throws
+// Error(kFile) for a manifest that cannot be used, Error(kUsage) where MODEL is neither a name in it nor a path.
+void apply_manifest(Arguments& arguments);
 
 // `words` are what follows the verb. Throws Error(kUsage) that names the flag or the variable.
 Arguments parse_arguments(Verb verb, const std::vector<std::string>& words, const Environment& environment);

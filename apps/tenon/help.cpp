@@ -41,11 +41,6 @@ void option_entry(std::ostream& out, const OptionSpec& option) {
   left += option.name;
   if (!option.argument.empty()) left.append(" ").append(option.argument);
   std::string text(option.help);
-  if (!option.refusal.empty()) {
-    text.append(" (");
-    if (!option.served.empty()) text.append("only ").append(option.served).append(": ");
-    text.append(option.refusal).append(")");
-  }
   if (option.name != "help") text.append(" [").append(environment_name(option)).append("]");
   entry(out, left, text);
 }

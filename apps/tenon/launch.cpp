@@ -88,11 +88,12 @@ int run_verb(const std::vector<std::string>& words, const Environment& environme
   }
   if (!spec->refusal.empty())
     throw Error(ErrorKind::kUsage, std::string(spec->name) + ": " + std::string(spec->refusal));
-  const Arguments arguments = parse_arguments(spec->verb, rest, environment);
+  Arguments arguments = parse_arguments(spec->verb, rest, environment);
   if (arguments.has("help")) {  // -vh
     print(help_text(spec->verb));
     return 0;
   }
+  apply_manifest(arguments);
   // Plugins may be tested for minutes, in processes of their own, and nothing is kept: there a signal just ends it.
   if (spec->verb != Verb::kPlugins) watch_interrupts();
   set_verbosity(arguments.count("verbose"));

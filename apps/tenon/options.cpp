@@ -154,7 +154,7 @@ constexpr OptionSpec kOptions[] = {
     {"forbid", 0, Kind::kText, "KERNELS", kEveryVerb, "kernel names or prefixes not to take, with commas between", 0, 0,
      "", true},
     {"plugin-path", 0, Kind::kText, "DIRS", kEveryVerb, "directories with plugins, with colons between, searched first",
-     0, 0, "", true, "", "", "", true},
+     0, 0, "", true, "", true},
     {"tensor-parallel", 0, Kind::kText, "N|LIST", kEveryVerb,
      "ranks that share each layer and the threads (default 1; as many as mpirun has started), or layers with their ranks: 0-3@0,1;4-7@2,3", 0, 0, "",
      false, "ranks"},
@@ -175,8 +175,7 @@ constexpr OptionSpec kOptions[] = {
      "what moves values between ranks (default: what fits the backend; mpi where mpirun has started several processes)"},
     {"rank-timeout", 0, Kind::kInteger, "S", kEveryVerb,
      "seconds that a rank may keep the others waiting (default 600)", 1, 86400},
-    {"manifest", 0, Kind::kText, "FILE", kEveryVerb, "named models", 0, 0, "", false, "",
-     "this build reads no model manifests"},
+    {"manifest", 0, Kind::kText, "FILE", kEveryVerb, "named models: MODEL is then one's name, or a path"},
     {"verbose", 'v', Kind::kSwitch, "", kEveryVerb, "say more on standard error; twice: even more", 0, 0, "", true},
     {"help", 'h', Kind::kSwitch, "", kEveryVerb, "this text"},
 };

@@ -53,8 +53,6 @@ struct OptionSpec {
   std::string_view choices = {};    // kChoice: a|b|c
   bool repeatable = false;
   std::string_view group = {};    // of the options of a group at most one may be given
-  std::string_view refusal = {};  // why this build cannot serve it …
-  std::string_view served = {};   // … unless this is the value
   bool environment_adds = false;  // the twin is read by the engine and adds to the flag
 };
 

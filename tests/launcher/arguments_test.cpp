@@ -124,13 +124,8 @@ TEST(Arguments, RefusesContradictions) {
   EXPECT_EQ(refusal(Verb::kInspect, {"one", "-m", "one"}), "");
 }
 
-TEST(Arguments, RefusesWhatThisBuildCannotServe) {
-  EXPECT_TRUE(names(refusal(Verb::kRun, {"--manifest", "m"}), "--manifest m"));
-  EXPECT_TRUE(names(refusal(Verb::kRun, {}, {{"TENON_MANIFEST", "m"}}), "TENON_MANIFEST m"));
-  EXPECT_EQ(refusal(Verb::kEval, {"--ranks", "1", "--entry", "main"}), "");
-}
-
 TEST(Arguments, RanksAreGivenOnce) {
+  EXPECT_EQ(refusal(Verb::kEval, {"--ranks", "1", "--entry", "main"}), "");
   EXPECT_EQ(refusal(Verb::kEval, {"--ranks", "2"}), "");
   EXPECT_TRUE(names(refusal(Verb::kEval, {"--ranks", "2", "--tensor-parallel", "2"}), "--ranks and --tensor-parallel"));
   EXPECT_TRUE(names(refusal(Verb::kRun, {"--pipeline-parallel", "65"}), "1 to 64, found 65"));

@@ -1,4 +1,5 @@
 // Manifests: what is read, and that an error names file, line and column.
+#include "manifest/manifest_size.hpp"
 #include "plugin/manifest.hpp"
 
 #include <gtest/gtest.h>
@@ -138,7 +139,7 @@ TEST(Manifest, WhatIsProvidedContradictsTheKind) {
 }
 
 TEST(Manifest, TooManyBytes) {
-  EXPECT_NE(error_of(good() + std::string(plugin::kMaxManifestBytes, ' ')).find("more than 1048576 bytes"),
+  EXPECT_NE(error_of(good() + std::string(manifest::kMaxManifestBytes, ' ')).find("more than 1048576 bytes"),
             std::string::npos);
 }
 

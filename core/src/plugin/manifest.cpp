@@ -1,32 +1,16 @@
 #include "manifest.hpp"
 
-#include <google/protobuf/io/tokenizer.h>
-#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
-#include <google/protobuf/text_format.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <tenon/error.hpp>
 
 #include "manifest.pb.h"
+#include "manifest/text_proto.hpp"
 
 namespace tenon::plugin {
 namespace {
 
 namespace pb = google::protobuf;
-
-// Keeps the first error; protobuf counts lines and columns from 0.
-class FirstError : public pb::io::ErrorCollector {
- public:
-  void AddError(int line, pb::io::ColumnNumber column, const std::string& message) override {
-    if (text_.empty()) text_ = std::to_string(line + 1) + ":" + std::to_string(column + 1) + ": " + message;
-  }
-  void AddWarning(int, pb::io::ColumnNumber, const std::string&) override {}
-  const std::string& text() const { return text_; }
-
- private:
-  std::string text_;
-};
 
 // The checks that the grammar does not make.
 class Checker {
@@ -37,9 +21,7 @@ class Checker {
   [[noreturn]] void fail(const char* field, const std::string& what, int index = -1) const {
     const pb::FieldDescriptor* descriptor = message_.GetDescriptor()->FindFieldByName(field);
     if (index < 0 && descriptor->is_repeated()) index = 0;
-    const auto place = places_.GetLocation(descriptor, index);
-    throw Error(ErrorKind::kFile, path_ + ":" + std::to_string(std::max(place.line, 0) + 1) + ":" +
-                                      std::to_string(std::max(place.column, 0) + 1) + ": " + field + ": " + what);
+    throw Error(ErrorKind::kFile, manifest::place_text(path_, places_.GetLocation(descriptor, index)) + field + ": " + what);
   }
   void need(bool present, const char* field) const {
     if (!present) fail(field, "missing");
@@ -141,19 +123,9 @@ void check_provisions(const Checker& check, const proto::PluginManifest& m) {
 }  // namespace
 
 Manifest parse_manifest(const std::string& path, std::string_view text) {
-  if (text.size() > kMaxManifestBytes)
-    throw Error(ErrorKind::kFile,
-                path + ": more than " + std::to_string(kMaxManifestBytes) + " bytes; expected a manifest");
   proto::PluginManifest m;
   pb::TextFormat::ParseInfoTree places;
-  pb::TextFormat::Parser parser;
-  FirstError error;
-  parser.RecordErrorsTo(&error);
-  parser.WriteLocationsTo(&places);
-  parser.SetRecursionLimit(8);
-  pb::io::ArrayInputStream stream(text.data(), int(text.size()));
-  if (!parser.Parse(&stream, &m))
-    throw Error(ErrorKind::kFile, path + ":" + (error.text().empty() ? "1:1: malformed" : error.text()));
+  manifest::parse_text_proto(path, text, m, places);
 
   const Checker check(path, m, places);
   check_identity(check, m);

@@ -1,7 +1,6 @@
 // manifest.hpp: reads a plugin's manifest.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -9,7 +8,6 @@
 
 namespace tenon::plugin {
 
-inline constexpr size_t kMaxManifestBytes = size_t(1) << 20;
 inline constexpr std::string_view kManifestSuffix = ".tenon.txtpb";
 
 struct KernelFamily {

@@ -16,6 +16,7 @@
 #include "library.hpp"
 #include "log.hpp"
 #include "manifest.hpp"
+#include "manifest/manifest_size.hpp"
 #include "registrar.hpp"
 
 namespace tenon::plugin {
@@ -35,10 +36,10 @@ std::string read_manifest(const std::string& path) {
     fault = std::strerror(errno);
   } else if (!S_ISREG(status.st_mode)) {
     fault = "not a regular file";
-  } else if (uint64_t(status.st_size) > kMaxManifestBytes) {
-    fault = std::to_string(status.st_size) + " bytes; a manifest has at most " + std::to_string(kMaxManifestBytes);
+  } else if (uint64_t(status.st_size) > manifest::kMaxManifestBytes) {
+    fault = std::to_string(status.st_size) + " bytes; a manifest has at most " + std::to_string(manifest::kMaxManifestBytes);
   } else {
-    text.resize(kMaxManifestBytes + 1);
+    text.resize(manifest::kMaxManifestBytes + 1);
     size_t n = 0;
     ssize_t got = 0;
     while (n < text.size() && (got = ::read(fd, text.data() + n, text.size() - n)) > 0) n += size_t(got);
