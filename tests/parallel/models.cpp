@@ -44,16 +44,16 @@ struct Made {
 
 }  // namespace
 
-std::string cuttable(const std::string& architecture) {
+std::string cuttable(const std::string& architecture, const std::string& type) {
   static Made made;
-  std::string& path = made.path[architecture];
+  std::string& path = made.path[architecture + "-" + type];
   if (!path.empty()) return path;
-  path = testing::TempDir() + "parallel-" + std::to_string(getpid()) + "-" + architecture + ".gguf";
+  path = testing::TempDir() + "parallel-" + std::to_string(getpid()) + "-" + architecture + "-" + type + ".gguf";
   std::FILE* file = std::fopen(path.c_str(), "wb");
   if (!file) throw Error(ErrorKind::kRuntime, path + " cannot be written");
   std::mutex mutex;
   QuantizeOptions options;
-  options.path = model_path(architecture), options.out_path = path, options.type = "Q8_0", options.threads = 2;
+  options.path = model_path(architecture), options.out_path = path, options.type = type, options.threads = 2;
   engine().quantize(options, [&](uint64_t offset, std::span<const uint8_t> bytes) {
     const std::lock_guard lock(mutex);
     if (std::fseek(file, static_cast<long>(offset), SEEK_SET) || std::fwrite(bytes.data(), 1, bytes.size(), file) != bytes.size())

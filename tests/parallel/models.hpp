@@ -17,10 +17,10 @@ struct Places {
 Places& places();
 Engine& engine();
 
-// The first GGUF of <data>/models/<architecture>; and written again as Q8_0, whose blocks are short enough for the cuts
+// The first GGUF of <data>/models/<architecture>; and written again in a type whose blocks are short enough for the cuts
 // of so small a model: once a process.
 std::string model_path(const std::string& architecture);
-std::string cuttable(const std::string& architecture);
+std::string cuttable(const std::string& architecture, const std::string& type = "Q8_0");
 
 ModelOptions options_for(const std::string& path);  // 2 threads, 2 sequences of 256 tokens, chunks of 64
 std::vector<int32_t> tokens(uint32_t seed, size_t n, const Model& model);

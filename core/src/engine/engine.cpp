@@ -29,8 +29,6 @@ Engine::~Engine() = default;
 
 std::unique_ptr<Model> Engine::load(const ModelOptions& options) {
   return engine::naming(options.path, [&] {
-    if (options.expert_parallel > 1 || !options.expert_layers.empty())
-      throw Error(ErrorKind::kUsage, "experts by owner are not served yet");
     if (!options.collective.empty() && engine::has_processes(engine::find_collective(impl_->plugins, options.collective)))
       return load_processes(options);
     if (parallel::count_ranks(engine::plan_options(options)) > 1) return load_ranks(options);

@@ -1,6 +1,7 @@
 #include "loaded.hpp"
 
 #include "graph/builder.hpp"
+#include "parallel/cut_experts.hpp"
 #include "parallel/probe.hpp"
 #include "parallel/stages.hpp"
 #include "places.hpp"
@@ -134,7 +135,8 @@ void Loaded::cut_for_rank() {
   plan_ = parallel::make_plan(plan_options(options_), main().graph.n_layers, [this](uint32_t n_stages) {
     return parallel::pick_stages(parallel::layer_costs(main().graph, [this](const graph::Weight& weight) { return bytes_of(weight); }), n_stages);
   });
-  if (plan_.n_ranks == 1 && plan_.parts == 1) return;
+  parallel::check_experts(main().graph, plan_options(options_));
+  if (plan_.n_ranks == 1 && plan_.parts == 1 && plan_.expert_parts == 1) return;
   if (entries_.size() > 1) throw Error(ErrorKind::kUsage, "drafts are not served over several ranks or with sums in parts yet");
   uncut_ = std::move(main().graph);
   parallel::CutGraph cut = parallel::cut_graph(uncut_, {plan_, place_.rank}, [this](const graph::Weight& weight) { return alignment_of(weight); });
@@ -162,7 +164,8 @@ uint64_t Loaded::bytes_of(const graph::Weight& weight) const {
   const graph::Binding* binding = files_.names->find(weight.name);
   const tenon_dtype* dtype = binding ? plugins_.registry().dtype(binding->tensor->dtype) : nullptr;
   if (!dtype) return 0;
-  return uint64_t(weight.rows * weight.cols) / dtype->block_cols * dtype->block_bytes * std::max(weight.n_expert, 1u);
+  return uint64_t(weight.rows * weight.cols) / dtype->block_cols * dtype->block_bytes *
+         uint64_t(weight.kept_experts.empty() ? std::max<int64_t>(weight.n_expert, 1) : parallel::length(weight.kept_experts));
 }
 
 std::vector<parallel::RankShare> Loaded::rank_shares() const {

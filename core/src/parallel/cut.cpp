@@ -1,5 +1,6 @@
 #include "cut.hpp"
 
+#include "cut_experts.hpp"
 #include "shares.hpp"
 #include "values.hpp"
 
@@ -79,7 +80,7 @@ class Cutter {
     bool done = false;
     switch (node.op) {
       case TENON_OP_LINEAR: return linear(node);
-      case TENON_OP_EXPERT_FFN: return expert_ffn(node);
+      case TENON_OP_EXPERT_FFN: return cut_experts(in_, node, section_, plan_, plan_.layers.at(section_), values_, shares_);
       case TENON_OP_NORM: done = by_groups(node, node.attr_as<tenon_norm_attr>().group); break;
       case TENON_OP_ROPE: done = by_groups(node, node.attr_as<tenon_rope_attr>().head_dim); break;
       case TENON_OP_GATE: done = gate(node); break;
@@ -151,28 +152,8 @@ class Cutter {
       out.out = {sums.emplace_back(values_.add_value(in_.values[size_t(node.out[i])]))};
       values_.add_node(std::move(out));
     }
-    values_.fold(node.out[i], sums);
+    values_.fold(node.out[i], sums, values_.parts());
     return true;
-  }
-
-  // The inner axis of the experts is cut; each part is summed over the chosen experts, then the parts are.
-  void expert_ffn(const Node& node) {
-    Weight inner = in_.weights[size_t(node.weight[2])];
-    const Alignment gate = shares_.alignment(node.weight[0]), up = shares_.alignment(node.weight[1]);
-    Axis columns = shares_.axis(inner, true);
-    if (std::max(gate.rows, up.rows) > columns.align) columns.align = std::max(gate.rows, up.rows), columns.align_why = gate.why;
-    const Shard shard = shares_.cut(columns);
-    if (shard.is_whole()) return everywhere(node);
-    std::vector<int32_t> in, sums;
-    for (const int32_t id : node.in) in.push_back(values_.whole(id));
-    for (uint32_t p = values_.own_parts().first; p < values_.own_parts().second; ++p) {
-      Node out = node;
-      out.in = in;
-      out.weight = {shares_.weight(node.weight[0], shard.parts[p]), shares_.weight(node.weight[1], shard.parts[p]), shares_.weight(node.weight[2], {}, shard.parts[p])};
-      out.out = {sums.emplace_back(values_.add_value(in_.values[size_t(node.out[0])]))};
-      values_.add_node(std::move(out));
-    }
-    values_.fold(node.out[0], sums);
   }
 
   bool elementwise(const Node& node) {

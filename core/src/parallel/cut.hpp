@@ -25,18 +25,20 @@ struct Exchange {
     kParts,    // in: a rank's own parts of a sum; out: those of all ranks of the group, in order
     kColumns,  // in: own columns of a rank of the group; out, on each rank of `to`: all columns
     kMove,     // in: a whole value, on ranks that give it; out: the same, on ranks that get it
+    kSlots,    // in: a rank's own parts of all slots; out: its own columns of all parts of them, of each part from every owner
   };
   Kind kind = Kind::kParts;
-  Group ranks;                  // kParts, kColumns: the group
+  Group ranks;                  // kParts, kColumns, kSlots: the group; of experts owner by owner
   Group to;                     // kColumns
-  std::vector<Ranges> columns;  // kColumns: of each rank of the group
+  std::vector<Ranges> columns;  // kColumns, kSlots: of each rank of the group; of a slot one range
   std::vector<Move> moves;      // kMove
+  uint32_t owners = 1, slots = 0;  // kSlots: of the experts; of a row
 };
 struct ExchangeAttr {
   uint32_t struct_size, index;  // in CutGraph::exchanges
 };
 // Whether a node's op is one of those that an Exchange belongs to.
-constexpr bool is_exchange(uint32_t op) { return op == TENON_OP_ALL_GATHER || op == TENON_OP_SEND || op == TENON_OP_RECV; }
+constexpr bool is_exchange(uint32_t op) { return op == TENON_OP_ALL_GATHER || op == TENON_OP_ALL_TO_ALL || op == TENON_OP_SEND || op == TENON_OP_RECV; }
 
 struct CutOptions {
   const Plan& plan;

@@ -8,13 +8,17 @@ namespace {
 
 int64_t pitch(int64_t cols) { return tenon_encoding_row_bytes(TENON_ENC_F32, cols); }
 
+// Slots are gathered for others some rows at a time: they are the largest values of all.
+constexpr int64_t kGatheredBytes = 4 << 20;
+uint32_t rows_together(int64_t row_bytes) { return uint32_t(std::max<int64_t>(1, kGatheredBytes / row_bytes)); }
+
 const ExchangeKernel& of(const tenon_kernel* kernel) { return *static_cast<const ExchangeKernel*>(kernel->self); }
 
 }  // namespace
 
 ExchangeKernel::ExchangeKernel(std::vector<Exchange> exchanges, const Communicator& communicator, const program::Device& device)
     : exchanges_(std::move(exchanges)), communicator_(communicator), device_(device),
-      tables_{table_of("core.all_gather", "all_gather"), table_of("core.send", "send"), table_of("core.recv", "recv")} {}
+      tables_{table_of("core.all_gather", "all_gather"), table_of("core.all_to_all", "all_to_all"), table_of("core.send", "send"), table_of("core.recv", "recv")} {}
 
 std::vector<const tenon_kernel*> ExchangeKernel::tables() const {
   std::vector<const tenon_kernel*> out;
@@ -36,7 +40,12 @@ tenon_kernel ExchangeKernel::table_of(std::string_view name, std::string_view op
   out.plan = [](const tenon_kernel* kernel, const tenon_node* node, uint32_t max_rows, int64_t, uint32_t, tenon_plan* plan) noexcept -> tenon_status {
     const Exchange* exchange = of(kernel).exchange_of(*node);
     plan->partition = TENON_PART_ONE;
-    for (const Ranges& columns : exchange->columns) plan->workspace += uint64_t(pitch(length(columns))) * max_rows;
+    if (exchange->kind == Exchange::Kind::kSlots) {
+      const auto rows = std::min<uint64_t>(max_rows, rows_together(pitch(node->in[0].cols) * node->n_in));
+      for (const Ranges& columns : exchange->columns) plan->workspace += uint64_t(pitch(length(columns) * exchange->slots)) * node->n_in * rows;
+    } else {
+      for (const Ranges& columns : exchange->columns) plan->workspace += uint64_t(pitch(length(columns))) * max_rows;
+    }
     plan->impl = const_cast<Exchange*>(exchange);
     return TENON_OK;
   };
@@ -56,6 +65,7 @@ tenon_status ExchangeKernel::launch(const Exchange& exchange, const tenon_args& 
   switch (exchange.kind) {
     case Exchange::Kind::kParts: status = move_parts(exchange, args, exec.stream); break;
     case Exchange::Kind::kColumns: status = move_columns(exchange, args, exec); break;
+    case Exchange::Kind::kSlots: status = move_slots(exchange, args, exec); break;
     case Exchange::Kind::kMove: status = move_whole(exchange, args, exec.stream); break;
   }
   if (status != TENON_OK) communicator_.abort();  // at once: the others wait, and this rank's next exchange would be taken for this one
@@ -112,6 +122,48 @@ tenon_status ExchangeKernel::move_columns(const Exchange& exchange, const tenon_
         status = copy(args.out[0].data + uint64_t(range.begin) * 4, args.out[0].row_bytes, from, step, bytes, args.rows, exec.stream);
       from += uint64_t(bytes);
     }
+  }
+  return status;
+}
+
+// To each rank go its columns of every slot; they come as its outputs have them.
+tenon_status ExchangeKernel::move_slots(const Exchange& exchange, const tenon_args& args, const tenon_exec& exec) const {
+  const uint32_t n = uint32_t(exchange.ranks.size()), cuts = n / exchange.owners, share = args.n_in;
+  const int64_t slot_bytes = args.in[0].cols / exchange.slots * 4;
+  const uint32_t most = rows_together(args.in[0].row_bytes * share);
+  tenon_status status = TENON_OK;
+  // Of part `k` of those that rank `from` has, in the rows from `row` on.
+  const auto place = [&](uint32_t from, uint32_t k, uint32_t row) {
+    const tenon_view& out = args.out[(from % cuts * share + k) * exchange.owners + from / cuts];
+    return out.data + uint64_t(row) * uint64_t(out.row_bytes);
+  };
+  const auto gather = [&](uint32_t to, uint32_t k, uint32_t row, uint32_t rows, tenon_addr out) {
+    const Range& columns = exchange.columns[to][0];
+    const int64_t bytes = (columns.end - columns.begin) * 4;
+    const tenon_addr from = args.in[k].data + uint64_t(row) * uint64_t(args.in[k].row_bytes) + uint64_t(columns.begin) * 4;
+    for (uint32_t s = 0; s < exchange.slots && status == TENON_OK; ++s)
+      status = copy(out + uint64_t(s * bytes), pitch(exchange.slots * bytes / 4), from + uint64_t(s * slot_bytes), args.in[k].row_bytes, bytes, rows,
+                    exec.stream);
+  };
+  for (uint32_t row = 0; row < args.rows && status == TENON_OK; row += most) {
+    const uint32_t rows = std::min(most, args.rows - row);
+    std::vector<tenon_addr> sent(size_t(n) * share);
+    tenon_addr at = exec.workspace;
+    for (uint32_t i = 0; i < n; ++i)
+      for (uint32_t k = 0; k < share; ++k) {
+        const bool is_own = exchange.ranks[i] == communicator_.rank();
+        sent[size_t(i) * share + k] = is_own ? place(i, k, row) : at;
+        gather(i, k, row, rows, sent[size_t(i) * share + k]);
+        if (!is_own) at += uint64_t(pitch(length(exchange.columns[i]) * exchange.slots)) * rows;
+      }
+    if (status == TENON_OK) status = communicator_.group(true);
+    for (uint32_t i = 0; i < n; ++i)
+      for (uint32_t k = 0; k < share && exchange.ranks[i] != communicator_.rank() && status == TENON_OK; ++k) {
+        const uint64_t bytes = uint64_t(pitch(length(exchange.columns[i]) * exchange.slots)) * rows;
+        status = communicator_.send(sent[size_t(i) * share + k], bytes, exchange.ranks[i], exec.stream);
+        if (status == TENON_OK) status = communicator_.recv(place(i, k, row), uint64_t(args.out[0].row_bytes) * rows, exchange.ranks[i], exec.stream);
+      }
+    if (status == TENON_OK) status = communicator_.group(false);
   }
   return status;
 }

@@ -20,6 +20,13 @@ ExchangeBytes bytes_of_exchange(const CutGraph& cut, const graph::Node& node, ui
       for (size_t i = 0; i < exchange.ranks.size() && all; ++i)
         if (exchange.ranks[i] != rank) out.received += uint64_t(tenon_encoding_row_bytes(TENON_ENC_F32, length(exchange.columns[i])));
       break;
+    case Exchange::Kind::kSlots:
+      for (size_t i = 0; i < exchange.ranks.size(); ++i) {
+        if (exchange.ranks[i] == rank) continue;
+        out.sent += uint64_t(tenon_encoding_row_bytes(TENON_ENC_F32, length(exchange.columns[i]) * exchange.slots)) * node.in.size();
+      }
+      out.received = all / exchange.ranks.size() * (exchange.ranks.size() - 1);
+      break;
     case Exchange::Kind::kMove:
       for (const Move& move : exchange.moves) out.sent += move.from == rank ? own : 0;
       out.received = all;

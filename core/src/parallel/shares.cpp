@@ -39,9 +39,9 @@ Shares::Shares(const graph::Graph& in, const Values& values, const AlignmentOf& 
   for (Store& store : out_.stores) store.is_absent = true;
 }
 
-int32_t Shares::weight(int32_t old, const Ranges& rows, const Ranges& cols) {
+int32_t Shares::weight(int32_t old, const Ranges& rows, const Ranges& cols, const Ranges& experts) {
   if (!values_.is_mine()) return -1;
-  const auto known = weights_.find({old, rows, cols});
+  const auto known = weights_.find({old, rows, cols, experts});
   if (known != weights_.end()) return known->second;
   Weight out = in_.weights[size_t(old)];
   if (out.divisor >= 0) out.divisor = weight(out.divisor);
@@ -50,8 +50,9 @@ int32_t Shares::weight(int32_t old, const Ranges& rows, const Ranges& cols) {
   if (!out.is_constant && !cols.empty()) out.file_cols = out.cols, out.kept_cols = cols;
   if (!rows.empty()) out.rows = length(rows);
   if (!cols.empty()) out.cols = length(cols);
+  out.kept_experts = experts;
   out_.weights.push_back(std::move(out));
-  return weights_[{old, rows, cols}] = int32_t(out_.weights.size()) - 1;
+  return weights_[{old, rows, cols, experts}] = int32_t(out_.weights.size()) - 1;
 }
 
 int32_t Shares::beside(int32_t old, int64_t cols, const Shard& shard) {

@@ -17,8 +17,8 @@ class Shares {
  public:
   Shares(const graph::Graph& in, const Values& values, const AlignmentOf& alignment, graph::Graph& out);
 
-  // Rows of a weight and of them columns, as a weight of the new graph; empty = all.
-  int32_t weight(int32_t old, const Ranges& rows = {}, const Ranges& cols = {});
+  // Rows of a weight and of them columns, of these experts, as a weight of the new graph; empty = all.
+  int32_t weight(int32_t old, const Ranges& rows = {}, const Ranges& cols = {}, const Ranges& experts = {});
   // A vector weight beside a value of `cols` columns cut like `shard`: its own columns, or all where it is not of that width.
   int32_t beside(int32_t old, int64_t cols, const Shard& shard);
 
@@ -48,7 +48,7 @@ class Shares {
   const Values& values_;
   const AlignmentOf& alignment_;
   graph::Graph& out_;
-  std::map<std::tuple<int32_t, Ranges, Ranges>, int32_t> weights_;
+  std::map<std::tuple<int32_t, Ranges, Ranges, Ranges>, int32_t> weights_;
   std::map<int32_t, Home> homes_;
 };
 

@@ -192,12 +192,12 @@ int32_t Values::result(int32_t old, const Shard& shard) {
   return it.own;
 }
 
-void Values::fold(int32_t old, const std::vector<int32_t>& own_parts) {
+void Values::fold(int32_t old, const std::vector<int32_t>& own_parts, uint32_t n_parts) {
   const Value& value = in_.values[size_t(old)];
   std::vector<int32_t> all = own_parts;
   if (n_ranks() > 1 && is_mine()) {
     all.clear();
-    for (uint32_t p = 0; p < parts(); ++p) all.push_back(add_value(value));
+    for (uint32_t p = 0; p < n_parts; ++p) all.push_back(add_value(value));
     add_exchange(TENON_OP_ALL_GATHER, {Exchange::Kind::kParts, group_, {}, {}, {}}, own_parts, all);
   }
   int32_t sum = is_mine() ? all[0] : -1;
@@ -213,6 +213,18 @@ void Values::fold(int32_t old, const std::vector<int32_t>& own_parts) {
   it.home = group_, it.section = section_, it.own = it.whole = sum;
   it.has_whole.assign(options_.plan.n_ranks, false);
   for (const uint32_t rank : group_) it.has_whole[rank] = true;
+}
+
+void Values::computed(int32_t old, const Shard& shard, int32_t own) {
+  Held& it = held_[size_t(old)];
+  it.home = group_, it.section = section_, it.shard = shard, it.own = own;
+  it.has_whole.assign(options_.plan.n_ranks, false);
+}
+
+void Values::gather(int32_t old) {
+  Held& it = held(old);
+  bring(it, in_.values[size_t(old)]);
+  it.home = group_, it.section = section_, it.shard = {}, it.own = it.whole;
 }
 
 }  // namespace tenon::parallel

@@ -30,6 +30,7 @@ class Values {
   const Group& group() const { return group_; }
   uint32_t n_ranks() const { return uint32_t(group_.size()); }
   bool is_mine() const { return at_ >= 0; }
+  uint32_t place() const { return uint32_t(at_); }  // of this rank in the group that it is of
   uint32_t parts() const { return options_.plan.parts; }
   // Parts of this rank among all parts of a sum: the first, and the one behind the last.
   std::pair<uint32_t, uint32_t> own_parts() const;
@@ -60,10 +61,15 @@ class Values {
   // A node's result: `shard` of the old value, or all of it.
   int32_t result(int32_t old, const Shard& shard);
   // The sum of all ranks' parts in ascending order, the same on each rank.
-  void fold(int32_t old, const std::vector<int32_t>& own_parts);
+  void fold(int32_t old, const std::vector<int32_t>& own_parts, uint32_t n_parts);
+  // The same where the node is of the caller's making: `own` is this rank's new value.
+  void computed(int32_t old, const Shard& shard, int32_t own);
+  // All columns on every rank of the group, which is the value's home from now on.
+  void gather(int32_t old);
 
   int32_t add_value(const graph::Value& value);
   void add_node(graph::Node node);
+  void add_exchange(uint32_t op, Exchange exchange, std::vector<int32_t> in, std::vector<int32_t> out);
 
  private:
   // What there is of a value of the old graph that is no view.
@@ -78,7 +84,6 @@ class Values {
   Held& held(int32_t old);
   bool is_home(const Held& it) const { return it.section == section_ && it.home == group_; }
   void bring(Held& it, const graph::Value& value);
-  void add_exchange(uint32_t op, Exchange exchange, std::vector<int32_t> in, std::vector<int32_t> out);
   int32_t viewed(int32_t base, const Strided& view, const graph::Value& like);
   int32_t side_by_side(int32_t view);
   std::pair<uint32_t, uint32_t> parts_of(uint32_t rank, uint32_t n_ranks) const;
