@@ -97,7 +97,7 @@ def compare(hosts, program, model):
     alone = run(program, *words, "--sum-parts", "2", env=environment())
     apart = hosts.tenon(program, *words)
     plan = json.loads(run(program, "inspect", model, "--plan", "--tensor-parallel", "2", "--json", env=environment()))["plan"]["ranks"]
-    planned = 2 * plan["sent_bytes_a_row"]
+    planned = sum(rank["sent_bytes_a_row"] for rank in plan["each"])
     n_prompt, n_gen = 64, 64
     before = hosts.moved_bytes()
     speeds = json.loads(hosts.tenon(program, "bench", "-m", model, "-p", n_prompt, "-n", n_gen, "-r", "1", "--json"))
