@@ -107,6 +107,26 @@ TEST_P(Cards, ReplayedStepsEqualLaunchedOnes) {
   EXPECT_EQ(n_different(answers(*load(2, 2, launched)), answers(*load(2, 2))), 0u);
 }
 
+// NCCL adds up: close to the sums of one card, the same in every run. Rounding at default precision could tip over.
+TEST_P(Cards, FastSumsAreCloseAndRepeat) {
+  const auto one = load(1, 0), fast = load(2, 0, [](ModelOptions& options) { options.fast_sums = true; });
+  EXPECT_TRUE(fast->info().captured);
+  const std::vector<float> found = answers(*fast);
+  for (int i = 0; i < (is_small ? 1 : 20); ++i) EXPECT_EQ(n_different(answers(*fast), found), 0u) << "run " << i;
+  EXPECT_EQ(greedy(*fast, text_length()), greedy(*one, text_length()));
+  if (GetParam().precision != Precision::kExact) return;
+  EXPECT_LT(relative_error(found, answers(*one)), 1e-4);
+}
+
+TEST_P(Cards, StagesGiveTheBitsOfOne) {
+  const std::vector<float> expected = answers(*load(1, 0));
+  const auto model = load(1, 0, [](ModelOptions& options) { options.pipeline_parallel = 2; });
+  EXPECT_EQ(model->info().n_ranks, 2u);
+  EXPECT_TRUE(model->info().captured);
+  EXPECT_EQ(n_different(answers(*model), expected), 0u);
+  EXPECT_EQ(n_different(answers(*model), expected), 0u) << "again";
+}
+
 INSTANTIATE_TEST_SUITE_P(Two, Cards, testing::Values(Case{"gemma3", Precision::kExact}, Case{"gemma3", Precision::kDefault},
                                                      Case{"qwen35", Precision::kExact}, Case{"qwen35", Precision::kDefault}),
                          [](const auto& info) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <tenon/error.hpp>
 
+#include <algorithm>
 #include <functional>
 
 #include "models.hpp"
@@ -124,6 +125,37 @@ TEST_P(SumsInParts, AreCloseToSumsInOnePart) {
   EXPECT_GT(error, 0) << "no sum was cut";
 }
 
+// Sums that each rank begins with its own parts: close to those of one part, the same in every run, and whether the collective
+// adds up ("threads") or the core does ("faulty"). On two ranks of two parts each they are grouped in another way than in order.
+class FastSums : public Ranks {
+ protected:
+  std::unique_ptr<Model> load_fast(uint32_t n_ranks, uint32_t parts, const char* collective = "threads") const {
+    return load(n_ranks, parts, [&](ModelOptions& options) { options.fast_sums = true, options.collective = collective; });
+  }
+  static std::vector<int32_t> greedy(Model& model) {
+    Sequence sequence = model.sequence();
+    std::vector<int32_t> out, fed = tokens(1, 20, model);
+    for (int i = 0; i < 24; ++i) {
+      const auto row = model.forward(sequence, fed).row(0);
+      fed = {int32_t(std::max_element(row.begin(), row.end()) - row.begin())};
+      out.push_back(fed[0]);
+    }
+    return out;
+  }
+};
+
+TEST_P(FastSums, AreCloseToSumsInOnePartAndRepeat) {
+  const auto one = load(1, 1), fast = load_fast(2, GetParam().parts);
+  const std::vector<float> found = trace(*fast);
+  EXPECT_LT(relative_error(found, trace(*one)), 1e-4);
+  EXPECT_EQ(n_different(trace(*fast), found), 0u) << "again";
+  EXPECT_EQ(n_different(trace(*load_fast(2, GetParam().parts)), found), 0u) << "in another model";
+  EXPECT_EQ(n_different(trace(*load_fast(2, GetParam().parts, "faulty")), found), 0u) << "added by the core";
+  EXPECT_EQ(greedy(*fast), greedy(*one));
+  if (GetParam().parts == 2) return;  // one part a rank: in order
+  EXPECT_NE(n_different(trace(*load(2, GetParam().parts)), found), 0u) << "in order";
+}
+
 std::vector<Case> cases(bool only_exact) {
   std::vector<Case> out;
   for (const char* architecture : {"gemma3", "gemma4", "gemma4e", "llama", "qwen3", "qwen35", "qwen35moe", "step35"}) {
@@ -137,6 +169,9 @@ std::vector<Case> cases(bool only_exact) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tensor, Ranks, testing::ValuesIn(cases(false)), name_of);
+INSTANTIATE_TEST_SUITE_P(Tensor, FastSums, testing::Values(Case{"gemma3", "cpu", Precision::kExact, 2}, Case{"qwen35", "cpu", Precision::kExact, 2},
+                                                           Case{"qwen35moe", "cpu", Precision::kExact, 2}, Case{"llama", "cpu", Precision::kExact, 4},
+                                                           Case{"qwen3", "cpu", Precision::kExact, 4}), name_of);
 INSTANTIATE_TEST_SUITE_P(Tensor, SumsInParts, testing::ValuesIn(cases(true)), name_of);
 
 // Per layer two sums over the width; the logits are wanted on rank 0 alone, which is shown.

@@ -139,7 +139,7 @@ void Loaded::cut_for_rank() {
   if (plan_.n_ranks == 1 && plan_.parts == 1 && plan_.expert_parts == 1) return;
   if (entries_.size() > 1) throw Error(ErrorKind::kUsage, "drafts are not served over several ranks or with sums in parts yet");
   uncut_ = std::move(main().graph);
-  parallel::CutGraph cut = parallel::cut_graph(uncut_, {plan_, place_.rank}, [this](const graph::Weight& weight) { return alignment_of(weight); });
+  parallel::CutGraph cut = parallel::cut_graph(uncut_, cut_options(), [this](const graph::Weight& weight) { return alignment_of(weight); });
   main().graph = std::move(cut.graph);
   if (place_.n_ranks == 1) return;
   if (!device_->is_host_memory() && !(place_.collective->flags & TENON_COLLECTIVE_DEVICE_MEMORY))
@@ -170,7 +170,7 @@ uint64_t Loaded::bytes_of(const graph::Weight& weight) const {
 
 std::vector<parallel::RankShare> Loaded::rank_shares() const {
   if (place_.n_ranks == 1) return {};
-  return parallel::shares_of_ranks(uncut_, plan_, [this](const graph::Weight& weight) { return alignment_of(weight); },
+  return parallel::shares_of_ranks(uncut_, cut_options(), [this](const graph::Weight& weight) { return alignment_of(weight); },
                                    [this](const graph::Weight& weight) { return bytes_of(weight); });
 }
 

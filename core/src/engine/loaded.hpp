@@ -118,6 +118,9 @@ class Loaded {
  private:
   void build_entries();
   void cut_for_rank();
+  parallel::CutOptions cut_options() const {
+    return {plan_, place_.rank, options_.fast_sums, place_.collective && place_.collective->all_reduce};
+  }
   std::chrono::milliseconds patience() const { return std::chrono::milliseconds(options_.rank_timeout_ms); }
   parallel::Alignment alignment_of(const graph::Weight& weight) const;
   uint64_t bytes_of(const graph::Weight& weight) const;

@@ -305,7 +305,8 @@ const OpInfo* op_info(std::string_view name) {
 
 std::string_view op_name(uint32_t op) {
   if (const OpInfo* info = op_info(op)) return info->name;
-  constexpr std::array<std::pair<uint32_t, std::string_view>, 7> kOthers = {{
+  constexpr std::array<std::pair<uint32_t, std::string_view>, 8> kOthers = {{
+      {TENON_OP_ALL_REDUCE, "all_reduce"},
       {TENON_OP_ALL_GATHER, "all_gather"},
       {TENON_OP_ALL_TO_ALL, "all_to_all"},
       {TENON_OP_SEND, "send"},

@@ -24,11 +24,12 @@ struct Exchange {
   enum class Kind : uint32_t {
     kParts,    // in: a rank's own parts of a sum; out: those of all ranks of the group, in order
     kColumns,  // in: own columns of a rank of the group; out, on each rank of `to`: all columns
+    kSum,      // in: a value; out: the sum of all ranks' values, as the collective adds them; over all ranks of the model
     kMove,     // in: a whole value, on ranks that give it; out: the same, on ranks that get it
     kSlots,    // in: a rank's own parts of all slots; out: its own columns of all parts of them, of each part from every owner
   };
   Kind kind = Kind::kParts;
-  Group ranks;                  // kParts, kColumns, kSlots: the group; of experts owner by owner
+  Group ranks;                  // kParts, kColumns, kSum, kSlots: the group; of experts owner by owner
   Group to;                     // kColumns
   std::vector<Ranges> columns;  // kColumns, kSlots: of each rank of the group; of a slot one range
   std::vector<Move> moves;      // kMove
@@ -38,11 +39,16 @@ struct ExchangeAttr {
   uint32_t struct_size, index;  // in CutGraph::exchanges
 };
 // Whether a node's op is one of those that an Exchange belongs to.
-constexpr bool is_exchange(uint32_t op) { return op == TENON_OP_ALL_GATHER || op == TENON_OP_ALL_TO_ALL || op == TENON_OP_SEND || op == TENON_OP_RECV; }
+constexpr bool is_exchange(uint32_t op) {
+  return op == TENON_OP_ALL_GATHER || op == TENON_OP_ALL_REDUCE || op == TENON_OP_ALL_TO_ALL || op == TENON_OP_SEND || op == TENON_OP_RECV;
+}
 
 struct CutOptions {
   const Plan& plan;
   uint32_t rank = 0;
+  // Each rank adds its own parts of a sum first. Then its group's are added up, in order; or by a collective that adds, where
+  // the group is all ranks.
+  bool fast_sums = false, collective_adds = false;
 };
 
 // What must stay together in a weight: elements of its rows' axis and of its columns' axis, and why ("a block of q4_k").

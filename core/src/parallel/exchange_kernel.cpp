@@ -18,7 +18,8 @@ const ExchangeKernel& of(const tenon_kernel* kernel) { return *static_cast<const
 
 ExchangeKernel::ExchangeKernel(std::vector<Exchange> exchanges, const Communicator& communicator, const program::Device& device)
     : exchanges_(std::move(exchanges)), communicator_(communicator), device_(device),
-      tables_{table_of("core.all_gather", "all_gather"), table_of("core.all_to_all", "all_to_all"), table_of("core.send", "send"), table_of("core.recv", "recv")} {}
+      tables_{table_of("core.all_gather", "all_gather"), table_of("core.all_reduce", "all_reduce"), table_of("core.all_to_all", "all_to_all"),
+              table_of("core.send", "send"), table_of("core.recv", "recv")} {}
 
 std::vector<const tenon_kernel*> ExchangeKernel::tables() const {
   std::vector<const tenon_kernel*> out;
@@ -66,6 +67,7 @@ tenon_status ExchangeKernel::launch(const Exchange& exchange, const tenon_args& 
     case Exchange::Kind::kParts: status = move_parts(exchange, args, exec.stream); break;
     case Exchange::Kind::kColumns: status = move_columns(exchange, args, exec); break;
     case Exchange::Kind::kSlots: status = move_slots(exchange, args, exec); break;
+    case Exchange::Kind::kSum: status = add_up(args, exec.stream); break;
     case Exchange::Kind::kMove: status = move_whole(exchange, args, exec.stream); break;
   }
   if (status != TENON_OK) communicator_.abort();  // at once: the others wait, and this rank's next exchange would be taken for this one
@@ -166,6 +168,11 @@ tenon_status ExchangeKernel::move_slots(const Exchange& exchange, const tenon_ar
     if (status == TENON_OK) status = communicator_.group(false);
   }
   return status;
+}
+
+// What lies behind the columns of a row is added as well, and nobody reads it.
+tenon_status ExchangeKernel::add_up(const tenon_args& args, void* stream) const {
+  return communicator_.all_reduce(args.in[0].data, args.out[0].data, args.rows * uint64_t(args.in[0].row_bytes) / sizeof(float), stream);
 }
 
 tenon_status ExchangeKernel::move_whole(const Exchange& exchange, const tenon_args& args, void* stream) const {

@@ -28,13 +28,14 @@ class ExchangeKernel {
   tenon_status move_parts(const Exchange& exchange, const tenon_args& args, void* stream) const;
   tenon_status move_columns(const Exchange& exchange, const tenon_args& args, const tenon_exec& exec) const;
   tenon_status move_slots(const Exchange& exchange, const tenon_args& args, const tenon_exec& exec) const;
+  tenon_status add_up(const tenon_args& args, void* stream) const;
   tenon_status move_whole(const Exchange& exchange, const tenon_args& args, void* stream) const;
   tenon_status copy(tenon_addr to, int64_t to_step, tenon_addr from, int64_t from_step, int64_t bytes, uint32_t rows, void* stream) const;
 
   std::vector<Exchange> exchanges_;
   const Communicator& communicator_;
   program::Device device_;
-  std::array<tenon_kernel, 4> tables_;
+  std::array<tenon_kernel, 5> tables_;
 };
 
 }  // namespace tenon::parallel

@@ -14,6 +14,7 @@ ExchangeBytes bytes_of_exchange(const CutGraph& cut, const graph::Node& node, ui
   for (const int32_t id : node.in) own += row_bytes(cut.graph.values[size_t(id)]);
   for (const int32_t id : node.out) all += row_bytes(cut.graph.values[size_t(id)]);
   switch (exchange.kind) {
+    case Exchange::Kind::kSum: out.sent = out.received = own * (exchange.ranks.size() - 1); break;  // if each sends its value to each
     case Exchange::Kind::kParts: out.sent = own * (exchange.ranks.size() - 1), out.received = all - own; break;
     case Exchange::Kind::kColumns:
       for (const uint32_t to : exchange.to) out.sent += to == rank ? 0 : own;
@@ -51,9 +52,10 @@ RankShare share_of(const CutGraph& cut, uint32_t rank, const BytesOf& bytes_of) 
   return out;
 }
 
-std::vector<RankShare> shares_of_ranks(const graph::Graph& graph, const Plan& plan, const AlignmentOf& alignment, const BytesOf& bytes_of) {
+std::vector<RankShare> shares_of_ranks(const graph::Graph& graph, const CutOptions& how, const AlignmentOf& alignment, const BytesOf& bytes_of) {
   std::vector<RankShare> out;
-  for (uint32_t rank = 0; rank < plan.n_ranks; ++rank) out.push_back(share_of(cut_graph(graph, {plan, rank}, alignment), rank, bytes_of));
+  CutOptions own = how;
+  for (own.rank = 0; own.rank < how.plan.n_ranks; ++own.rank) out.push_back(share_of(cut_graph(graph, own, alignment), own.rank, bytes_of));
   return out;
 }
 

@@ -28,6 +28,6 @@ struct RankShare {
 using BytesOf = std::function<uint64_t(const graph::Weight&)>;
 RankShare share_of(const CutGraph& cut, uint32_t rank, const BytesOf& bytes_of);
 // Of all ranks of the plan. Throws as cut_graph().
-std::vector<RankShare> shares_of_ranks(const graph::Graph& graph, const Plan& plan, const AlignmentOf& alignment, const BytesOf& bytes_of);
+std::vector<RankShare> shares_of_ranks(const graph::Graph& graph, const CutOptions& how, const AlignmentOf& alignment, const BytesOf& bytes_of);
 
 }  // namespace tenon::parallel

@@ -192,23 +192,36 @@ int32_t Values::result(int32_t old, const Shard& shard) {
   return it.own;
 }
 
-void Values::fold(int32_t old, const std::vector<int32_t>& own_parts, uint32_t n_parts) {
-  const Value& value = in_.values[size_t(old)];
-  std::vector<int32_t> all = own_parts;
-  if (n_ranks() > 1 && is_mine()) {
-    all.clear();
-    for (uint32_t p = 0; p < n_parts; ++p) all.push_back(add_value(value));
-    add_exchange(TENON_OP_ALL_GATHER, {Exchange::Kind::kParts, group_, {}, {}, {}}, own_parts, all);
-  }
-  int32_t sum = is_mine() ? all[0] : -1;
+// In order.
+int32_t Values::added(const Value& like, const std::vector<int32_t>& all) {
+  int32_t sum = all[0];
   for (size_t p = 1; p < all.size(); ++p) {
     Node node;
     node.op = TENON_OP_ADD;
-    const int32_t next = add_value(value);
+    const int32_t next = add_value(like);
     node.in = {sum, all[p]}, node.out = {next};
     add_node(std::move(node));
     sum = next;
   }
+  return sum;
+}
+
+int32_t Values::summed(const Value& like, const std::vector<int32_t>& own_parts, uint32_t n_parts) {
+  if (n_ranks() == 1) return added(like, own_parts);
+  const std::vector<int32_t> own = options_.fast_sums ? std::vector{added(like, own_parts)} : own_parts;
+  if (options_.fast_sums && options_.collective_adds && n_ranks() == options_.plan.n_ranks) {
+    const int32_t sum = add_value(like);
+    add_exchange(TENON_OP_ALL_REDUCE, {Exchange::Kind::kSum, group_, {}, {}, {}}, own, {sum});
+    return sum;
+  }
+  std::vector<int32_t> all;
+  for (uint32_t p = 0; p < (options_.fast_sums ? n_ranks() : n_parts); ++p) all.push_back(add_value(like));
+  add_exchange(TENON_OP_ALL_GATHER, {Exchange::Kind::kParts, group_, {}, {}, {}}, own, all);
+  return added(like, all);
+}
+
+void Values::fold(int32_t old, const std::vector<int32_t>& own_parts, uint32_t n_parts) {
+  const int32_t sum = is_mine() ? summed(in_.values[size_t(old)], own_parts, n_parts) : -1;
   Held& it = held_[size_t(old)];
   it.home = group_, it.section = section_, it.own = it.whole = sum;
   it.has_whole.assign(options_.plan.n_ranks, false);

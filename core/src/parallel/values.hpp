@@ -60,7 +60,7 @@ class Values {
 
   // A node's result: `shard` of the old value, or all of it.
   int32_t result(int32_t old, const Shard& shard);
-  // The sum of all ranks' parts in ascending order, the same on each rank.
+  // The sum of all ranks' parts, n_parts together, the same on each rank: in ascending order, or as the options say.
   void fold(int32_t old, const std::vector<int32_t>& own_parts, uint32_t n_parts);
   // The same where the node is of the caller's making: `own` is this rank's new value.
   void computed(int32_t old, const Shard& shard, int32_t own);
@@ -84,6 +84,8 @@ class Values {
   Held& held(int32_t old);
   bool is_home(const Held& it) const { return it.section == section_ && it.home == group_; }
   void bring(Held& it, const graph::Value& value);
+  int32_t added(const graph::Value& like, const std::vector<int32_t>& all);
+  int32_t summed(const graph::Value& like, const std::vector<int32_t>& own_parts, uint32_t n_parts);
   int32_t viewed(int32_t base, const Strided& view, const graph::Value& like);
   int32_t side_by_side(int32_t view);
   std::pair<uint32_t, uint32_t> parts_of(uint32_t rank, uint32_t n_ranks) const;
