@@ -105,6 +105,11 @@ constexpr Planted kPlanted[] = {
     {"kit_liar", "registers what the manifest says", "norm"},
     {"kit_composite_rounds_once", "numeric class", "equals its parts"},
     {"kit_composite_forgets_an_output", "agrees with the reference", ""},
+    {"kit_experts_sums_in_double", "slots whose sum", "not what it gives with combine 0"},
+    {"kit_experts_leaves_slots", "agrees with the reference", "NOT comparable"},
+    {"kit_experts_trusts_ids", "does not exist", ""},
+    {"kit_experts_names_no_id", "does not exist", "does not name it"},
+    {"kit_experts_depends_on_owner", "slots whose sum", "from three devices"},
     {"kit_format_trusts_ranges", "cut anywhere", "of a file of"},
     {"kit_format_reads_past_end", "cut anywhere", "crashed with signal"},
     {"kit_format_trusts_count", "asks for no memory", "at once"},
@@ -129,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(Planted, Faults, ::testing::ValuesIn(kPlanted),
                          [](const auto& info) { return std::string(info.param.plugin); });
 
 TEST(Kit, PassesSoundPlugins) {
-  for (const char* name : {"kit_kernel_none", "kit_composite_none", "kit_format_none", "kit_backend_none",
+  for (const char* name : {"kit_kernel_none", "kit_composite_none", "kit_experts_none", "kit_format_none", "kit_backend_none",
                            "kit_streams_none", "kit_dtype_none"}) {
     const KitReport report = report_on(name);
     EXPECT_TRUE(report.passed()) << to_text(report);

@@ -75,8 +75,10 @@ class KernelChecks {
     add("gives a row equal bits alone and in any company", "P17", &KernelChecks::row_fault);
     add("gives equal bits as the others of its numeric class", "P17", &KernelChecks::class_fault);
     add("keeps a row that is not finite to itself", "P19", &KernelChecks::finite_fault);
-    if (view(kernel_.pattern) == "expert_ffn")
+    if (view(kernel_.pattern) == "expert_ffn") {
+      add("refuses an expert that does not exist", "P13", &KernelChecks::id_fault);
       add("gives slots whose sum is its own, on one device and on several", "P17", &KernelChecks::slot_fault);
+    }
     add("packs a weight to the same bytes in any slices", "P18", &KernelChecks::pack_fault);
     if (!state_ops(view(kernel_.pattern)).empty())
       add("replays transactions as plain steps", "P17", &KernelChecks::transaction_fault);
@@ -495,6 +497,26 @@ class KernelChecks {
   }
   // NaN of an element stays NaN of that element, whatever the encodings.
   static bool c_elementwise(uint32_t op) { return op != TENON_OP_ROUTE && op != TENON_OP_ENCODE; }
+
+  // Ids come from a kernel of route, which may be anybody's.
+  std::string id_fault() {
+    return each([&](const Taken& t) {
+      OpCase c = t.make(rows_within(5));
+      const int64_t n = c.weights[0].n_expert;
+      for (const int64_t id : {n, int64_t(-1)}) {
+        c.in[1].data.back() = float(id);
+        try {
+          run_op(kernel_, c, with(workers_.back()));
+        } catch (const std::exception& error) {
+          if (std::string_view(error.what()).find(std::to_string(id)) == std::string_view::npos)
+            return "its message for expert " + std::to_string(id) + " of " + std::to_string(n) + " does not name it: " + error.what();
+          continue;
+        }
+        return "expert " + std::to_string(id) + " of " + std::to_string(n) + " is taken";
+      }
+      return std::string();
+    });
+  }
 
   // The same node with its slots summed up.
   static OpCase summed(OpCase slots) {
