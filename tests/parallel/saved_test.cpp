@@ -16,17 +16,18 @@ using namespace parallel_test;
 struct Spread {
   const char* architecture;
   uint32_t tensor, stages, parts;
+  const char* list = "";
 };
 std::string name_of(const testing::TestParamInfo<Spread>& info) {
-  return std::string(info.param.architecture) + "_tp" + std::to_string(info.param.tensor) + "_pp" + std::to_string(info.param.stages);
+  return std::string(info.param.architecture) + "_tp" + std::to_string(info.param.tensor) + "_pp" + std::to_string(info.param.stages) + (*info.param.list ? "_list" : "");
 }
 
 class Saved : public testing::TestWithParam<Spread> {
  protected:
-  std::unique_ptr<Model> load(uint32_t tensor, uint32_t stages) const {
+  std::unique_ptr<Model> load(uint32_t tensor, uint32_t stages, const char* list = "") const {
     ModelOptions options = options_for(cuttable(GetParam().architecture));
     options.tensor_parallel = tensor, options.pipeline_parallel = stages, options.sum_parts = GetParam().parts;
-    options.max_sequences = 4, options.prefix_cache_bytes = 1 << 24;
+    options.tensor_layers = list, options.max_sequences = 4, options.prefix_cache_bytes = 1 << 24;
     return engine().load(options);
   }
 };
@@ -88,7 +89,7 @@ class Pair {
 };
 
 TEST_P(Saved, OfRanksIsWhatOneDeviceSaves) {
-  const auto one = load(1, 1), ranks = load(GetParam().tensor, GetParam().stages);
+  const auto one = load(1, 1), ranks = load(GetParam().tensor, GetParam().stages, GetParam().list);
   for (uint32_t seed = 1; seed <= 3; ++seed) {
     Pair pair(*one, *ranks, seed);
     for (int i = 0; i < 40; ++i) {
@@ -103,7 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Saved,
                          testing::Values(Spread{"gemma3", 2, 1, 2}, Spread{"gemma3", 1, 3, 1}, Spread{"gemma4", 2, 1, 2}, Spread{"gemma4", 2, 2, 2},
                                          Spread{"gemma4e", 2, 1, 2}, Spread{"gemma4e", 1, 2, 1}, Spread{"llama", 4, 1, 4}, Spread{"qwen3", 2, 2, 4},
                                          Spread{"qwen35", 2, 1, 2}, Spread{"qwen35", 1, 3, 1}, Spread{"qwen35", 2, 2, 2}, Spread{"qwen35moe", 2, 2, 2},
-                                         Spread{"step35", 2, 2, 2}, Spread{"step35", 1, 3, 1}),
+                                         Spread{"step35", 2, 2, 2}, Spread{"step35", 1, 3, 1}, Spread{"qwen35", 1, 1, 2, "0-2@1,0;4@2,1"}, Spread{"gemma4", 1, 1, 2, "1@1,2;3-4@2,3"}),
                          name_of);
 
 }  // namespace

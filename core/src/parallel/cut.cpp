@@ -229,7 +229,7 @@ class Cutter {
   bool attention(const Node& node) {
     auto attr = node.attr_as<tenon_attention_attr>();
     const Shard shard = values_.shard_of(node.in[0]);
-    const Shard kv_heads = shares_.store_shard(node.store[0]);
+    const Shard kv_heads = shares_.store_shard(node.store[0], node);
     if (shard.is_whole() || kv_heads.is_whole()) return false;
     const auto heads = in_units(shard, attr.head_dim);
     const auto q = values_.own(node.in[0]);

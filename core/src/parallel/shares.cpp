@@ -107,9 +107,6 @@ void Shares::whole_store(int32_t old, const graph::Node& node) {
   if (values_.is_mine()) out_.stores[size_t(old)] = in_.stores[size_t(old)];
 }
 
-Shard Shares::store_shard(int32_t old) const {
-  const auto it = homes_.find(old);
-  return it == homes_.end() ? Shard() : it->second.shard;
-}
+Shard Shares::store_shard(int32_t old, const graph::Node& node) { return homes_.contains(old) ? home(old, node).shard : Shard(); }
 
 }  // namespace tenon::parallel

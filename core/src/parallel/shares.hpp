@@ -33,8 +33,8 @@ class Shares {
   // several groups use it, or by heads and whole.
   void store(int32_t old, const graph::Node& node, graph::Store share, const Shard& shard);
   void whole_store(int32_t old, const graph::Node& node);
-  // How a store is cut that was written before; whole where it was not.
-  Shard store_shard(int32_t old) const;
+  // How a store is cut that was written before; whole where it was not. Throws as store().
+  Shard store_shard(int32_t old, const graph::Node& node);
 
  private:
   struct Home {
