@@ -79,10 +79,14 @@ void MappedFile::advise(uint64_t offset, uint64_t n, uint32_t advice) const {
 
 void MappedFile::drop_pages(uint64_t offset, uint64_t n) const {
   if (!contains(offset, n)) return;
-  const uint64_t begin = (offset + page_bytes() - 1) / page_bytes() * page_bytes();
-  uint64_t end = (offset + n) / page_bytes() * page_bytes();
-  if (offset + n == size_) end = size_;  // the last page holds nothing else
-  if (begin < end) ::madvise(data_ + begin, end - begin, MADV_DONTNEED);
+  // Touching a page may map all of the huge page that it is a part of, with what was given back of that before: whole ones are
+  // given back, else what lies around many short ranges would add up. Who still reads a page there gets it again.
+  constexpr uint64_t kWindow = 2 << 20;
+  if (!n) return;
+  const auto base = reinterpret_cast<uintptr_t>(data_);
+  const uintptr_t begin = std::max(base, (base + offset) / kWindow * kWindow);
+  const uintptr_t end = std::min(base + size_, (base + offset + n + kWindow - 1) / kWindow * kWindow);
+  ::madvise(data_ + (begin - base), end - begin, MADV_DONTNEED);
 }
 
 void MappedFile::check_not_shrunk(uint64_t end) const {

@@ -23,7 +23,7 @@ class MappedFile final : public tenon_file {
   void advise(uint64_t offset, uint64_t n, uint32_t advice) const override;
 
   const std::string& path() const { return path_; }
-  // Gives the whole pages inside the range back to the system; they are read again when touched.
+  // Gives the pages of the range, and those that were mapped along with them, back to the system; they are read again when touched.
   void drop_pages(uint64_t offset, uint64_t n) const;
   // Throws Error(kFile) when the file on disk now ends before `end`: touching its pages would stop the program.
   void check_not_shrunk(uint64_t end) const;
