@@ -67,6 +67,13 @@ class Same(Case):
             self.assertIn(f"in {n} ranks", self.errors)
             self.assertEqual(len(re.findall("ended by length", self.errors)), 1, self.errors)
 
+    def test_stages_and_owners_over_processes(self):
+        for n, plan in ((2, ["--pipeline-parallel", "2"]), (3, ["--pipeline-parallel", "3"]), (4, ["--tensor-parallel", "2", "--pipeline-parallel", "2"])):
+            words = ["run", "-m", QWEN, "--tokens", ",".join(map(str, range(5, 105))), "-n", "24", "--temp", "0", "--ignore-eos", "--sum-parts", "2"]
+            self.assertEqual(self.tenon(n, *words, *plan), self.tenon(0, *words))
+        words = ["run", "-m", model("gemma4moe"), "--tokens", "5,6,7", "-n", "12", "--temp", "0", "--ignore-eos"]
+        self.assertEqual(self.tenon(2, *words, "--expert-parallel", "2"), self.tenon(0, *words))
+
     def test_the_bits_of_one_process(self):
         for path in (GEMMA, self.recurrent):
             outputs = {}
