@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 #include <tenon/error.hpp>
 
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <numeric>
 
@@ -167,6 +169,25 @@ TEST_P(Pipeline, IsRefusedWithMoreStagesThanLayers) {
 
 INSTANTIATE_TEST_SUITE_P(Stages, Pipeline, testing::Values("gemma3", "gemma4", "gemma4e", "gemma4moe", "llama", "qwen3", "qwen35", "qwen35moe", "step35"),
                          [](const auto& info) { return std::string(info.param); });
+
+// Every file and folder of models that the environment names: all formats and types of weights.
+TEST(PipelineOfMore, GivesTheBitsOfOneDevice) {
+  const char* root = std::getenv("TENON_TEST_MODELS");
+  if (!root || !*root) GTEST_SKIP() << "set TENON_TEST_MODELS to a folder of models by architecture";
+  size_t n = 0;
+  for (const auto& architecture : std::filesystem::directory_iterator(root)) {
+    if (!architecture.is_directory()) continue;
+    for (const auto& model : std::filesystem::directory_iterator(architecture)) {
+      if (model.path().extension() != ".gguf" && !std::filesystem::exists(model.path() / "config.json")) continue;
+      ModelOptions options = options_for(model.path());
+      const std::vector<float> expected = trace(*engine().load(options));
+      for (options.pipeline_parallel = 2; options.pipeline_parallel <= 3; ++options.pipeline_parallel)
+        EXPECT_EQ(n_different(trace(*engine().load(options)), expected), 0u) << model.path() << ", " << options.pipeline_parallel << " stages";
+      ++n;
+    }
+  }
+  EXPECT_GT(n, 0u) << root;
+}
 
 // A rank reads the weights of its layers and keeps their stores, and nothing else.
 TEST(PipelineShare, IsOfItsLayersAlone) {

@@ -66,10 +66,8 @@ Model::Impl::Impl(std::unique_ptr<engine::Loaded> parts) : loaded(std::move(part
   info.decode_weight_bytes = decode.weight_bytes();
   info.captured = decode.is_capturing();
   const auto counts = decode.layer_counts();
-  for (const auto& layer : counts) {
-    info.decode_barriers_per_layer += double(layer.barriers) / double(counts.size());
-    info.decode_launches_per_layer += double(layer.launches) / double(counts.size());
-  }
+  const auto n = double(std::max<ptrdiff_t>(1, std::count_if(counts.begin(), counts.end(), [](const auto& layer) { return layer.launches > 0; })));  // of this rank
+  for (const auto& layer : counts) info.decode_barriers_per_layer += layer.barriers / n, info.decode_launches_per_layer += layer.launches / n;
 }
 
 void Model::Impl::check(std::span<const Feed> feeds, const ForwardOptions& options) const {
