@@ -399,6 +399,21 @@ class Bench(Case):
 
 
 class Reports(Case):
+    def test_inspect_tells_what_each_rank_has(self):
+        whole = json.loads(self.tenon("inspect", RECURRENT_MODEL, "--plan", "--json"))["plan"]
+        ranks = json.loads(self.tenon("inspect", RECURRENT_MODEL, "--plan", "--json", "--pipeline-parallel", "2", "--devices", "0,0"))["plan"]["ranks"]
+        each = ranks["each"]
+        self.assertEqual([rank["rank"] for rank in each], [0, 1])
+        first, last = (rank["layers"].split("-") for rank in each)
+        self.assertEqual((first[0], int(first[-1]) + 1), ("0", int(last[0])), "stages follow one another")
+        self.assertLessEqual(whole["weight_bytes"], sum(rank["weight_bytes"] for rank in each))
+        self.assertEqual(sum(rank["sent_bytes_a_row"] for rank in each), sum(rank["received_bytes_a_row"] for rank in each))
+        for rank in each:
+            self.assertEqual(rank["sent_bytes_a_row"], sum(one["sent_bytes_a_row"] for one in rank["crossings"]))
+            self.assertGreater(rank["decode_bytes_a_row"], 0)
+            self.assertGreater(rank["state_bytes_a_sequence"], 0)
+        self.assertAlmostEqual(ranks["most_decode_rows_a_second"] * sum(rank["decode_seconds_a_row"] for rank in each), 1, delta=1e-6)
+
     def test_inspect_tells_what_is_in_a_file(self):
         self.assertIn("gemma3", self.tenon("inspect", MODEL))
         for view in ("--tensors", "--plan", "--kernels", "--graph"):

@@ -223,7 +223,7 @@ TEST(Owners, OfSeveralRanksCutTheInnerWidth) {
 // What a rank sends for a row: of 8 slots the columns of others, and its own sums to those who have the rest of the layer.
 TEST(Owners, SayWhatTheySend) {
   const auto sent = [](const parallel::Plan& plan, uint32_t rank) {
-    return parallel::share_of(cut(288, plan, rank), rank, [](const graph::Weight&) { return 0; }).sent_bytes();
+    return parallel::share_of(cut(288, plan, rank), rank, {[](const graph::Weight&) { return 0; }, [](const graph::Store&) { return 0; }}).sent_bytes();
   };
   const parallel::Plan shared = {4, {{{0, 1, 2, 3}, {0, 1, 2, 3}, 4}}, 4, 1, false};
   // Only rank 0 wants the logits, but all share the layer.

@@ -1,6 +1,7 @@
 #include "inspect.hpp"
 
 #include "loaded.hpp"
+#include "program/bandwidth.hpp"
 #include "plan_options.hpp"
 #include "ranks.hpp"
 
@@ -10,7 +11,10 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <functional>
+#include <iterator>
+#include <map>
 #include <numeric>
 
 namespace tenon::engine {
@@ -96,6 +100,63 @@ Json kernel_report(Loaded& loaded) {
   return out;
 }
 
+std::string layers_text(const parallel::Ranges& layers) {
+  std::string out;
+  for (const parallel::Range& range : layers)
+    out += fmt::format("{}{}", out.empty() ? "" : ",", range.end - range.begin == 1 ? std::to_string(range.begin) : fmt::format("{}-{}", range.begin, range.end - 1));
+  return out;
+}
+
+// What moves, and for which of a step's rows.
+Json crossings(const parallel::RankShare& share) {
+  static constexpr const char* kKinds[] = {"parts", "columns", "move", "slots", "sum"};
+  Json out = Json::array();
+  for (const parallel::ExchangeBytes& it : share.exchanges) {
+    Json one = {{"node", it.node}, {"kind", size_t(it.kind) < std::size(kKinds) ? kKinds[size_t(it.kind)] : "?"},
+                {"rows", it.is_tail ? "wanted" : "all"}, {"sent_bytes_a_row", it.sent}, {"received_bytes_a_row", it.received}};
+    if (it.layer != graph::kNoLayer) one["layer"] = it.layer;
+    out.push_back(std::move(one));
+  }
+  return out;
+}
+
+// One row alone cannot be faster than this: its layers one after another, each as long as its slowest rank reads weights.
+double least_seconds_a_row(const std::vector<parallel::RankShare>& shares, double bytes_a_second) {
+  std::map<uint32_t, uint64_t> most;
+  for (const parallel::RankShare& share : shares)
+    for (const auto& [layer, bytes] : share.decode_bytes) most[layer] = std::max(most[layer], bytes);
+  double total = 0;
+  for (const auto& [layer, bytes] : most) total += double(bytes) / bytes_a_second;
+  return total;
+}
+
+Json ranks_report(const Loaded& loaded) {
+  const std::vector<parallel::RankShare> shares = loaded.rank_shares();
+  const parallel::Plan& plan = loaded.plan();
+  size_t largest = 1;  // ranks at work at the same time
+  for (const parallel::Plan::Layer& layer : plan.layers) largest = std::max({largest, layer.tensor.size(), layer.experts.size()});
+  const bool is_shared = loaded.device().is_host_memory();
+  const double together = program::read_bandwidth(loaded.device(), uint32_t(loaded.n_workers() * (is_shared ? largest : 1)));
+  const double of_rank = is_shared ? together / double(largest) : together;
+  Json each = Json::array();
+  for (uint32_t rank = 0; rank < shares.size(); ++rank) {
+    const parallel::RankShare& share = shares[rank];
+    uint64_t decode_bytes = 0;
+    for (const auto& [layer, bytes] : share.decode_bytes) decode_bytes += bytes;
+    each.push_back({{"rank", rank}, {"device", loaded.rank_devices().empty() ? 0 : loaded.rank_devices().at(rank)},
+                    {"layers", layers_text(share.layers)}, {"weight_bytes", share.weight_bytes},
+                    {"decode_bytes_a_row", decode_bytes}, {"decode_seconds_a_row", double(decode_bytes) / of_rank},
+                    {"cache_bytes_a_token", share.cache_bytes}, {"state_bytes_a_sequence", share.state_bytes},
+                    {"sent_bytes_a_row", share.sent_bytes()}, {"received_bytes_a_row", share.received_bytes()},
+                    {"crossings", crossings(share)}});
+  }
+  return {{"number", plan.n_ranks}, {"shown", loaded.place().rank}, {"sum_parts", plan.parts}, {"expert_parts", plan.expert_parts},
+          {"sent_bytes_a_row", each.at(loaded.place().rank)["sent_bytes_a_row"]},
+          {"read_bytes_a_second", of_rank},
+          {"most_decode_rows_a_second", 1 / std::max(least_seconds_a_row(shares, of_rank), 1e-9)},
+          {"each", each}};
+}
+
 Json plan_report(Loaded& loaded) {
   const auto& decode = loaded.program(TENON_PHASE_DECODE, false);
   const auto& prefill = loaded.program(TENON_PHASE_PREFILL, false);
@@ -103,12 +164,7 @@ Json plan_report(Loaded& loaded) {
   out["architecture"] = loaded.configured().name(), out["plugin"] = loaded.configured().plugin();
   out["backend"] = loaded.backend_description();
   out["threads"] = loaded.n_workers(), out["context"] = loaded.context();
-  if (const RankPlace& place = loaded.place(); place.n_ranks > 1) {
-    Json each = Json::array();
-    for (const parallel::RankShare& share : loaded.rank_shares())
-      each.push_back({{"weight_bytes", share.weight_bytes}, {"sent_bytes_a_row", share.sent_bytes()}});
-    out["ranks"] = {{"number", place.n_ranks}, {"shown", place.rank}, {"sent_bytes_a_row", each.at(place.rank)["sent_bytes_a_row"]}, {"each", each}};
-  }
+  if (loaded.place().n_ranks > 1) out["ranks"] = ranks_report(loaded);
   out["weight_bytes"] = loaded.weights().source_bytes();
   out["store_bytes"] = loaded.stores().bytes();
   const store::CachePlan& cache = loaded.stores().cache();

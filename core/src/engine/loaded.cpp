@@ -168,10 +168,22 @@ uint64_t Loaded::bytes_of(const graph::Weight& weight) const {
          uint64_t(weight.kept_experts.empty() ? std::max<int64_t>(weight.n_expert, 1) : parallel::length(weight.kept_experts));
 }
 
+// Of a token, or of a sequence's state.
+uint64_t Loaded::bytes_of(const graph::Store& store) const {
+  if (!graph::is_paged(store.kind)) return uint64_t(store.cols_k) * uint64_t(store.cols_v) * sizeof(float);
+  const store::StoreOptions how = store_options();
+  const auto bytes = [&](uint32_t id, int64_t cols) {
+    const tenon_dtype& dtype = *plugins_.registry().dtype(id);
+    return uint64_t(cols + dtype.block_cols - 1) / dtype.block_cols * dtype.block_bytes;
+  };
+  return bytes(how.dtype_k, store.cols_k) + bytes(how.dtype_v, store.cols_v);
+}
+
 std::vector<parallel::RankShare> Loaded::rank_shares() const {
   if (place_.n_ranks == 1) return {};
   return parallel::shares_of_ranks(uncut_, cut_options(), [this](const graph::Weight& weight) { return alignment_of(weight); },
-                                   [this](const graph::Weight& weight) { return bytes_of(weight); });
+                                   {[this](const graph::Weight& weight) { return bytes_of(weight); },
+                                    [this](const graph::Store& store) { return bytes_of(store); }});
 }
 
 void Loaded::pick_context() {

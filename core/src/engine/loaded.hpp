@@ -111,6 +111,8 @@ class Loaded {
   }
   // What each rank has and sends; none where there is one.
   std::vector<parallel::RankShare> rank_shares() const;
+  const parallel::Plan& plan() const { return plan_; }
+  const std::vector<uint32_t>& rank_devices() const { return rank_devices_; }
   std::string backend_description() const;
   program::Selection select(const Entry& entry, uint32_t phase);
   program::Selection select(uint32_t phase) { return select(main(), phase); }
@@ -124,6 +126,7 @@ class Loaded {
   std::chrono::milliseconds patience() const { return std::chrono::milliseconds(options_.rank_timeout_ms); }
   parallel::Alignment alignment_of(const graph::Weight& weight) const;
   uint64_t bytes_of(const graph::Weight& weight) const;
+  uint64_t bytes_of(const graph::Store& store) const;
   void check_draft_file() const;
   std::vector<int32_t> draft_ids(const graph::Graph& graph, const Files& files) const;
   void warn_about_unused(std::vector<std::string> used);

@@ -36,6 +36,19 @@ ExchangeBytes bytes_of_exchange(const CutGraph& cut, const graph::Node& node, ui
   return out;
 }
 
+// What one row reads of the node's weights.
+uint64_t decode_bytes(const graph::Graph& graph, const graph::Node& node, const BytesOf& bytes_of) {
+  if (node.op == TENON_OP_EMBED) return 0;  // a row of the table
+  uint64_t bytes = 0;
+  for (const int32_t id : node.weight) {
+    const graph::Weight& weight = graph.weights[size_t(id)];
+    const uint64_t all = bytes_of.weight(weight);
+    const uint64_t chosen = node.op == TENON_OP_EXPERT_FFN ? node.attr_as<tenon_expert_ffn_attr>().top_k : 1;
+    bytes += node.op == TENON_OP_EXPERT_FFN && weight.n_expert ? all * chosen / weight.n_expert : all;
+  }
+  return bytes;
+}
+
 }  // namespace
 
 uint64_t RankShare::sent_bytes() const {
@@ -44,11 +57,26 @@ uint64_t RankShare::sent_bytes() const {
   return total;
 }
 
+uint64_t RankShare::received_bytes() const {
+  uint64_t total = 0;
+  for (const ExchangeBytes& exchange : exchanges) total += exchange.received;
+  return total;
+}
+
 RankShare share_of(const CutGraph& cut, uint32_t rank, const BytesOf& bytes_of) {
   RankShare out;
-  for (const graph::Weight& weight : cut.graph.weights) out.weight_bytes += bytes_of(weight);
-  for (const graph::Node& node : cut.graph.nodes)
-    if (is_exchange(node.op) && !node.for_taps) out.exchanges.push_back(bytes_of_exchange(cut, node, rank));
+  for (const graph::Weight& weight : cut.graph.weights) out.weight_bytes += bytes_of.weight(weight);
+  for (const graph::Node& node : cut.graph.nodes) {
+    if (is_exchange(node.op)) {
+      if (!node.for_taps) out.exchanges.push_back(bytes_of_exchange(cut, node, rank));
+      continue;
+    }
+    out.decode_bytes[node.layer] += decode_bytes(cut.graph, node, bytes_of);
+  }
+  for (const auto& [layer, bytes] : out.decode_bytes)
+    if (layer != graph::kNoLayer) append(out.layers, layer, layer + 1);
+  for (const graph::Store& store : cut.graph.stores)
+    if (!store.is_absent) (graph::is_paged(store.kind) ? out.cache_bytes : out.state_bytes) += bytes_of.store(store);
   return out;
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,13 +20,22 @@ struct ExchangeBytes {
 };
 
 struct RankShare {
+  Ranges layers;              // with nodes on this rank
   uint64_t weight_bytes = 0;
+  // Of weights that one row reads, by layer (kNoLayer too): of experts as many as are chosen, if all are chosen alike.
+  std::map<uint32_t, uint64_t> decode_bytes;
+  uint64_t cache_bytes = 0;   // a token
+  uint64_t state_bytes = 0;   // a sequence, whatever its length
   std::vector<ExchangeBytes> exchanges;  // in order, but those for taps
   uint64_t sent_bytes() const;           // a row that all exchanges are for
+  uint64_t received_bytes() const;
 };
 
-// `bytes_of` answers bytes of a weight, or of the share of it that a cut graph has.
-using BytesOf = std::function<uint64_t(const graph::Weight&)>;
+// Bytes of a weight and of a store (of a token, or of a state), or of the share of it that a cut graph has.
+struct BytesOf {
+  std::function<uint64_t(const graph::Weight&)> weight;
+  std::function<uint64_t(const graph::Store&)> store;
+};
 RankShare share_of(const CutGraph& cut, uint32_t rank, const BytesOf& bytes_of);
 // Of all ranks of the plan. Throws as cut_graph().
 std::vector<RankShare> shares_of_ranks(const graph::Graph& graph, const CutOptions& how, const AlignmentOf& alignment, const BytesOf& bytes_of);
