@@ -13,7 +13,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <map>
 #include <numeric>
 
@@ -107,12 +106,23 @@ std::string layers_text(const parallel::Ranges& layers) {
   return out;
 }
 
+const char* kind_name(parallel::Exchange::Kind kind) {
+  using Kind = parallel::Exchange::Kind;
+  switch (kind) {
+    case Kind::kParts: return "parts";
+    case Kind::kColumns: return "columns";
+    case Kind::kSum: return "sum";
+    case Kind::kMove: return "move";
+    case Kind::kSlots: return "slots";
+  }
+  return "?";
+}
+
 // What moves, and for which of a step's rows.
 Json crossings(const parallel::RankShare& share) {
-  static constexpr const char* kKinds[] = {"parts", "columns", "move", "slots", "sum"};
   Json out = Json::array();
   for (const parallel::ExchangeBytes& it : share.exchanges) {
-    Json one = {{"node", it.node}, {"kind", size_t(it.kind) < std::size(kKinds) ? kKinds[size_t(it.kind)] : "?"},
+    Json one = {{"node", it.node}, {"kind", kind_name(it.kind)},
                 {"rows", it.is_tail ? "wanted" : "all"}, {"sent_bytes_a_row", it.sent}, {"received_bytes_a_row", it.received}};
     if (it.layer != graph::kNoLayer) one["layer"] = it.layer;
     out.push_back(std::move(one));
