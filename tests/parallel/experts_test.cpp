@@ -232,6 +232,29 @@ TEST(Owners, SayWhatTheySend) {
   EXPECT_EQ(sent(alone, 1), 8 * 32 * 4 + 32 * 4u);
 }
 
+// Owners that sum what they have: close to one device, and the same in every run.
+TEST(Owners, MaySumTheirOwnSlots) {
+  for (const char* architecture : {"qwen35moe", "step35"}) {
+    const auto load = [&](const Grid& grid, bool fast) {
+      ModelOptions options = options_for(cuttable(architecture));
+      options.precision = Precision::kExact, options.fast_sums = fast;
+      options.tensor_parallel = grid.tensor, options.expert_parallel = grid.owners;
+      return engine().load(options);
+    };
+    const std::vector<float> expected = trace(*load({1, 1}, false));
+    for (const Grid& grid : {Grid{2, 2}, {1, 2}}) {
+      const auto fast = load(grid, true);
+      const std::vector<float> found = trace(*fast);
+      EXPECT_LT(relative_error(found, expected), 1e-4) << architecture;
+      EXPECT_EQ(n_different(trace(*fast), found), 0u) << architecture << ", again";
+    }
+  }
+  const parallel::Plan plan = {4, {{{0, 1, 2, 3}, {0, 1, 2, 3}, 4}}, 4, 1, false};
+  const parallel::CutGraph it = parallel::cut_graph(layer_of_experts(288), {plan, 0, true, true}, [](const graph::Weight&) { return parallel::Alignment(); });
+  ASSERT_EQ(it.exchanges.size(), 1u);
+  EXPECT_EQ(it.exchanges[0].kind, parallel::Exchange::Kind::kSum);
+}
+
 TEST(Owners, ThatCannotBeServedAreRefused) {
   const auto fault = [](const std::function<void()>& call) {
     try {

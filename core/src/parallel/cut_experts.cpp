@@ -40,7 +40,7 @@ class ExpertCutter {
 
   void run() {
     for (const int32_t id : node_.in) inputs_.push_back(values_.whole(id));
-    if (owners_ > 1) return fold_slots();
+    if (owners_ > 1 && !values_.sums_are_fast()) return fold_slots();
     std::vector<int32_t> sums;
     for (uint32_t p = first_part(); p < end_part(); ++p) sums.push_back(product(p, 0));
     values_.fold(node_.out[0], sums, parts_);

@@ -32,6 +32,8 @@ class Values {
   bool is_mine() const { return at_ >= 0; }
   uint32_t place() const { return uint32_t(at_); }  // of this rank in the group that it is of
   uint32_t parts() const { return options_.plan.parts; }
+  // Whether ranks may begin sums with what they have, instead of adding in order.
+  bool sums_are_fast() const { return options_.fast_sums; }
   // Parts of this rank among all parts of a sum: the first, and the one behind the last.
   std::pair<uint32_t, uint32_t> own_parts() const;
   Ranges own_of(const Shard& shard) const { return is_mine() ? shard.of_rank(uint32_t(at_), n_ranks()) : Ranges(); }
