@@ -101,7 +101,7 @@ TEST(GraphOfARank, SaysWhatEachRankSends) {
   sums.graph.logits = b, sums.graph.taps = {{"b", b}};
   const Plan plan = plan_of({{0}, {1, 2, 3}});
   const auto shares = shares_of_ranks(sums.graph, {plan}, [](const graph::Weight&) { return Alignment(); },
-                                      [](const graph::Weight&) { return 0; });
+                                      {[](const graph::Weight&) { return 0; }, [](const graph::Store&) { return 0; }});
   ASSERT_EQ(shares.size(), 4u);
   EXPECT_EQ(shares[0].sent_bytes(), 3u * 64);
   EXPECT_EQ(shares[1].sent_bytes(), 64u);

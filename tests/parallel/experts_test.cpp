@@ -3,6 +3,8 @@
 #include <tenon/error.hpp>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 #include <map>
 
@@ -145,6 +147,29 @@ INSTANTIATE_TEST_SUITE_P(
                     Beside{"gemma4moe", "gemma4moe", "Q8_0", "cpu", Precision::kDefault, 2, 1, {{2, 2}, {2, 4}}},
                     Beside{"gemma4moe_cut", "gemma4moe", "F16", "cpu", Precision::kDefault, 4, 2, {{2, 1}, {4, 2}, {4, 4}}}),
     [](const auto& info) { return std::string(info.param.name); });
+
+// Every file and folder with experts that the environment names: all formats and types of weights.
+TEST(ExpertsOfMore, GiveTheBitsOfOneDevice) {
+  const char* root = std::getenv("TENON_TEST_MODELS");
+  if (!root || !*root) GTEST_SKIP() << "set TENON_TEST_MODELS to a folder of models by architecture";
+  size_t n = 0;
+  const auto compare = [&](const std::string& path, const std::vector<uint32_t>& owners) {
+    ModelOptions options = options_for(path);
+    const std::vector<float> expected = trace(*engine().load(options));
+    for (const uint32_t of : owners) {
+      options.expert_parallel = of, options.interleave_experts = of > 2;
+      EXPECT_EQ(n_different(trace(*engine().load(options)), expected), 0u) << path << ", " << of << " owners";
+    }
+    ++n;
+  };
+  for (const auto& [architecture, owners] : std::map<std::string, std::vector<uint32_t>>{{"gemma4moe", {2, 8}}, {"qwen35moe", {2, 8}}, {"step35", {2, 3}}}) {
+    const std::filesystem::path folder = std::filesystem::path(root) / architecture;
+    if (!std::filesystem::is_directory(folder)) continue;
+    for (const auto& model : std::filesystem::directory_iterator(folder))
+      if (model.path().extension() == ".gguf" || std::filesystem::exists(model.path() / "config.json")) compare(model.path(), owners);
+  }
+  EXPECT_GT(n, 0u) << root;
+}
 
 // --- Owners and their numbers -------------------------------------------------------------------------------------------
 
