@@ -120,6 +120,7 @@ std::unique_ptr<Model> load_model(Engine& engine, const Arguments& arguments, Mo
        info.backend + ": " + info.backend_description + ", " + std::to_string(info.threads) +
        (info.threads == 1 ? " thread" : " threads") +
        (info.n_ranks == 1 ? "" : " in " + std::to_string(info.n_ranks) + " ranks"));
+  if (const std::string bound = info.n_ranks > 1 ? binding_note(arguments.processes()) : ""; !bound.empty()) note(bound);
   if (info.n_draft_absent && info.entries.size() == 1)
     note("the file announces " + std::to_string(info.n_draft_absent) + " draft blocks and leaves them to another file");
   if (verbose) {

@@ -1,5 +1,8 @@
 #include "processes.hpp"
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 
@@ -42,6 +45,16 @@ Processes processes_of(const Environment& environment) {
   Processes out = {std::max(1u, number(kSizes, 1)), number(kRanks, 0)};
   if (out.rank >= out.n) out = {};
   return out;
+}
+
+std::string binding_note(const Processes& processes) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const int64_t all = sysconf(_SC_NPROCESSORS_ONLN);
+  if (processes.n == 1 || sched_getaffinity(0, sizeof cores, &cores) != 0) return "";
+  const int64_t own = CPU_COUNT(&cores);
+  if (own * processes.n >= all) return "";
+  return "this process may run on " + std::to_string(own) + " of " + std::to_string(all) + " cores; mpirun --bind-to none lets it use more";
 }
 
 int follow(const Arguments& arguments) {

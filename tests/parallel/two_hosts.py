@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Two processes on what looks like two hosts: network namespaces of this machine with a pair of virtual devices between them.
 
-  two_hosts.py PROGRAM MODEL      text against one process; bytes a token against the plan, and against what the device moved
+  two_hosts.py PROGRAM MODEL      text against one process; bytes a token against the plan, and against what the device moved;
+                                  both processes end when the cable is cut
 
 Needs root, ip and mpirun; says so and ends with 77 where something is missing. By hand, with a real model:
 
@@ -14,8 +15,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 NETWORK = "10.213.77"
+LIMIT = 3  # seconds that a rank may keep the others waiting, where that is tried
 TOKENS = ",".join(str(3 + 7 * i % 500) for i in range(40))
 
 
@@ -65,11 +68,19 @@ class Hosts:
         """By the devices, in both directions."""
         return sum(int(run("ip", "netns", "exec", name, "cat", f"/sys/class/net/{device}/statistics/tx_bytes")) for name, device in zip(self.names, self.devices))
 
-    def tenon(self, program, *words):
+    def processes(self, program):
+        """Numbers of those that run the program on either host."""
+        numbers = [pid for name in self.names for pid in run("ip", "netns", "pids", name).split()]
+        return [pid for pid in numbers if os.path.exists(f"/proc/{pid}/exe") and os.path.realpath(f"/proc/{pid}/exe") == os.path.realpath(program)]
+
+    def command(self, program, *words):
         mpirun = ["mpirun", "--allow-run-as-root", "-q", "--bind-to", "none", "--host", f"{NETWORK}.1:1,{NETWORK}.2:1", "-n", "2",
                   "--mca", "plm_rsh_agent", str(self.agent), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
                   "--mca", "btl_tcp_if_include", f"{NETWORK}.0/24", "--mca", "oob_tcp_if_include", f"{NETWORK}.0/24", program, *words]
-        return run("sh", "-c", self.words(0) + ' "$@"', "sh", *mpirun, env=environment())
+        return ["sh", "-c", self.words(0) + ' "$@"', "sh", *map(str, mpirun)]
+
+    def tenon(self, program, *words):
+        return run(*self.command(program, *words), env=environment())
 
 
 def main(program, model):
@@ -84,7 +95,8 @@ def main(program, model):
             print("skipped: no network namespaces here:", error.stderr.strip())
             return 77
         try:
-            return compare(hosts, os.path.abspath(program), os.path.abspath(model))
+            program, model = os.path.abspath(program), os.path.abspath(model)
+            return compare(hosts, program, model) or cut(hosts, program, model)
         except subprocess.CalledProcessError as error:
             print(error.stdout, error.stderr, sep="\n")
             raise
@@ -112,6 +124,31 @@ def compare(hosts, program, model):
         print("expected:", alone, "found:", apart, sep="\n")
         return 1
     return 0 if sent == planned and least <= moved <= 1.5 * least + 1e6 else 1
+
+
+def cut(hosts, program, model):
+    """mpirun itself may wait for the lost host for longer than the program does."""
+    mpirun = subprocess.Popen(hosts.command(program, "run", "-m", model, "--tokens", TOKENS, "-n", "-1", "-c", "8000", "--temp", "0", "--ignore-eos",
+                                            "--rank-timeout", LIMIT), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+    try:
+        mpirun.stdout.read(8)
+        running = len(hosts.processes(program))
+        run("ip", "-n", hosts.names[0], "link", "set", hosts.devices[0], "down")
+        begin = time.monotonic()
+        while hosts.processes(program) and time.monotonic() - begin < 10 * LIMIT:
+            time.sleep(0.1)
+        seconds, left = time.monotonic() - begin, len(hosts.processes(program))
+    finally:
+        for name in hosts.names:
+            for pid in run("ip", "netns", "pids", name).split():
+                subprocess.run(["kill", "-KILL", pid], capture_output=True)
+    errors = mpirun.communicate()[1].decode(errors="replace")
+    named = "rank 1 did not answer within 3 s" in errors
+    print(f"the cable cut: {running} processes, {left} of them left {seconds:.1f} s later; rank 1 is {'' if named else 'not '}named")
+    if running == 2 and left == 0 and named:
+        return 0
+    print(errors)
+    return 1
 
 
 if __name__ == "__main__":
