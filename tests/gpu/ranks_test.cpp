@@ -197,6 +197,15 @@ TEST_F(Failing, ARankThatFailsEndsTheGroup) {
   EXPECT_EQ(said_by([] { load(2, 2, {}, kModel); }, ErrorKind::kRuntime), "") << "the devices are of no more use";
 }
 
+// A rank that says nothing for longer than it may: the other one's device is not waited for any more.
+TEST_F(Failing, ARankThatIsSilentEndsTheGroup) {
+  fail(1, 40, 1500);
+  const auto model = load(2, 2, [](ModelOptions& options) { options.collective = "faulty_nccl", options.rank_timeout_ms = 500; }, kModel);
+  Sequence sequence = model->sequence();
+  expect_words(said_by([&] { model->forward(sequence, tokens(1, 3, *model)); }, ErrorKind::kRuntime), {"rank 0:", "did not answer within 0.5 s"});
+  expect_words(said_by([&] { model->forward(sequence, tokens(1, 3, *model)); }, ErrorKind::kRuntime), {"the ranks have ended"});
+}
+
 }  // namespace
 }  // namespace tenon
 

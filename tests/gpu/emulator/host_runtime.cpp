@@ -158,10 +158,11 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t* out, cudaGraph_t graph, unsign
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return delete graph, cudaSuccess; }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) { return delete graph, cudaSuccess; }
 cudaError_t cudaGraphLaunch(cudaGraphExec_t graph, cudaStream_t stream) {
-  if (const cudaError_t earlier = stream->done(); earlier != cudaSuccess) return earlier;
-  for (const auto& work : graph->work)
-    if (const cudaError_t code = work(); code != cudaSuccess) return code;
-  return cudaSuccess;
+  return tenon::emulator::enqueue_waiting(stream, [work = graph->work] {
+    for (const auto& one : work)
+      if (const cudaError_t code = one(); code != cudaSuccess) return code;
+    return cudaSuccess;
+  });
 }
 
 cudaError_t cudaDeviceCanAccessPeer(int* can, int, int) { return *can = 0, cudaSuccess; }
