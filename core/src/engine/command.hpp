@@ -12,7 +12,7 @@ namespace tenon::engine {
 
 // Borrows what its spans show: the caller's, or the message that it was read from.
 struct Command {
-  enum class Kind : uint32_t { kCreate, kFork, kBegin, kCommit, kRollback, kTruncate, kResume, kSave, kRestore, kForward };
+  enum class Kind : uint32_t { kCreate, kFork, kBegin, kCommit, kRollback, kTruncate, kResume, kSave, kRestore, kForward, kProbe };
   struct Feed {
     uint64_t sequence = 0;
     std::span<const int32_t> tokens, output_rows;

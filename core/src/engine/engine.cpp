@@ -84,7 +84,11 @@ std::unique_ptr<Model> Engine::load_processes(const ModelOptions& options) {
     parts->prepare();
     const parallel::Communicator* values = parts->communicator();
     std::unique_ptr<Model> model(new Model(std::make_unique<Model::Impl>(std::move(parts))));
-    if (values) model->impl_->ranks = ranks.complete(*values, model->impl_->info);
+    if (!values) return model;
+    model->impl_->ranks = ranks.complete(*values, model->impl_->info);
+    engine::Command probe;
+    probe.kind = engine::Command::Kind::kProbe;
+    model->impl_->everywhere(std::move(probe), [&](const CancelCallback&) { model->impl_->loaded->probe(); });
     return model;
   } catch (...) {
     ranks.rethrow_other();

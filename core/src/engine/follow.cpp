@@ -101,7 +101,8 @@ void Following::load(const MakeModel& make) {
     auto parts = std::make_unique<Loaded>(plugins_, load.options, place_);
     values_ = parts->communicator();
     parts->prepare();
-    follower_ = std::make_unique<Follower>(make(std::move(parts)), place_.rank);
+    const auto probe = [loaded = parts.get()] { loaded->probe(); };  // the model keeps it
+    follower_ = std::make_unique<Follower>(make(std::move(parts)), place_.rank, probe);
     const ModelInfo& info = follower_->model().info();
     result.share = {info.weight_bytes, info.packed_bytes, info.decode_weight_bytes, info.arena_bytes, info.store_bytes, info.threads};
   } catch (...) {

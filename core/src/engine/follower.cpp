@@ -6,7 +6,8 @@
 
 namespace tenon::engine {
 
-Follower::Follower(std::unique_ptr<Model> model, uint32_t rank) : model_(std::move(model)), rank_(rank) {}
+Follower::Follower(std::unique_ptr<Model> model, uint32_t rank, std::function<void()> probe)
+    : model_(std::move(model)), rank_(rank), probe_(std::move(probe)) {}
 
 Sequence& Follower::sequence(uint64_t number) {
   const auto found = sequences_.find(number);
@@ -38,6 +39,9 @@ int64_t Follower::run(const Command& command, const CancelCallback& cancelled, O
     case Command::Kind::kSave: outcome.bytes = sequence(command.sequence).save(); break;
     case Command::Kind::kRestore: sequence(command.sequence).restore(command.saved); break;
     case Command::Kind::kForward: forward(command, cancelled); break;
+    case Command::Kind::kProbe:
+      if (probe_) probe_();
+      break;
   }
   return 0;
 }

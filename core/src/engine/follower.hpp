@@ -4,6 +4,7 @@
 #include "command.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -12,7 +13,8 @@ namespace tenon::engine {
 // One thread at a time.
 class Follower {
  public:
-  Follower(std::unique_ptr<Model> model, uint32_t rank);
+  // `probe` is what it does where it is told to, beside rank 0: Loaded::probe() of the model's parts.
+  Follower(std::unique_ptr<Model> model, uint32_t rank, std::function<void()> probe = {});
   // Throws what the operation throws. `cancelled` as in ForwardOptions; it may be empty.
   Outcome execute(const Command& command, const CancelCallback& cancelled);
   const Model& model() const { return *model_; }
@@ -24,6 +26,7 @@ class Follower {
 
   std::unique_ptr<Model> model_;
   uint32_t rank_;
+  std::function<void()> probe_;
   std::map<uint64_t, Sequence> sequences_;
 };
 

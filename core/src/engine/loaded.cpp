@@ -274,10 +274,9 @@ std::unique_ptr<program::Program> Loaded::compile(Entry& entry, uint32_t phase, 
 void Loaded::prepare() {
   if (communicator_) {
     communicator_->join();
-    // Processes may fail one by one while they load, and nobody would wake those that are probed.
+    // Processes may fail one by one while they load, and nobody would wake those that are probed: they are when all have loaded.
     const tenon_collective& collective = *place_.collective;
-    if (!TENON_HAS(&collective, place) || !collective.place) parallel::probe(*communicator_, patience());
-    communicator_->forget_sent_bytes();
+    if (!TENON_HAS(&collective, place) || !collective.place) probe();
   }
   // Selections ask for packed layouts; all must exist before anything is packed, and alive while it is.
   std::vector<program::Selection> selections;
@@ -285,6 +284,11 @@ void Loaded::prepare() {
     for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) selections.push_back(select(*entry, phase));
   weights_->pack(n_workers_, options_.progress, options_.cancelled);
   prepare_unpacked();
+}
+
+void Loaded::probe() {
+  parallel::probe(*communicator_, patience());
+  communicator_->forget_sent_bytes();
 }
 
 void Loaded::prepare_unpacked() {

@@ -75,6 +75,9 @@ class Loaded {
   void prepare();
   // The same without packing: Programs can be looked at, not run.
   void prepare_unpacked();
+  // Whether what ranks send arrives, of every rank at the same time; part of prepare() where ranks are threads. Throws
+  // Error(kRuntime).
+  void probe();
 
   // The phase's program; with keep_taps its twin that keeps tapped values, compiled at first use.
   program::Program& program(Entry& entry, uint32_t phase, bool keep_taps);
