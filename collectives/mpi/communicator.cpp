@@ -93,7 +93,7 @@ void Communicator::post() {
       const int peer = static_cast<int>(piece.peer);
       check(is_send ? MPI_Isend(piece.data, piece.bytes, MPI_BYTE, peer, value_tag_, MPI_COMM_WORLD, &piece.request)
                     : MPI_Irecv(piece.data, piece.bytes, MPI_BYTE, peer, value_tag_, MPI_COMM_WORLD, &piece.request),
-            is_send ? "sending" : "receiving");
+            sdk::text(is_send ? "sending to rank %u" : "receiving from rank %u", piece.peer).c_str());
     }
 }
 
