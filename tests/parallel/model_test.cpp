@@ -152,6 +152,9 @@ TEST_P(FastSums, AreCloseToSumsInOnePartAndRepeat) {
   EXPECT_EQ(n_different(trace(*load_fast(2, GetParam().parts)), found), 0u) << "in another model";
   EXPECT_EQ(n_different(trace(*load_fast(2, GetParam().parts, "faulty")), found), 0u) << "added by the core";
   EXPECT_EQ(greedy(*fast), greedy(*one));
+  const auto staged = load(2, GetParam().parts, [](ModelOptions& options) { options.fast_sums = true, options.pipeline_parallel = 2; });
+  EXPECT_EQ(staged->info().n_ranks, 4u);
+  EXPECT_EQ(n_different(trace(*staged), found), 0u) << "where only some ranks share a layer";
   if (GetParam().parts == 2) return;  // one part a rank: in order
   EXPECT_NE(n_different(trace(*load(2, GetParam().parts)), found), 0u) << "in order";
 }

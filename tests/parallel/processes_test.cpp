@@ -50,6 +50,7 @@ class Processes : public testing::Test {
     plugin::set_config("faulty.rank", rank);
     plugin::set_config("faulty.fail_at", fail_at);
     plugin::set_config("faulty.delay_us", int64_t(0));
+    plugin::set_config("faulty.lies_to", int64_t(-1));
   }
   static ModelOptions placed(const char* architecture, uint32_t n_ranks, uint32_t parts) {
     ModelOptions options = options_for(cuttable(architecture));
@@ -167,6 +168,25 @@ TEST_F(Processes, AFailureAtAnyCallEndsThem) {
       EXPECT_TRUE(said.empty() || rank == 0 || said.find("rank 1") != std::string::npos) << "call " << call << " of rank " << rank << ": " << said;
     }
   EXPECT_GT(n_failed, 40);
+}
+
+// Bytes that arrive changed are noticed before the model is used.
+TEST_F(Processes, HearWhatWasSaid) {
+  for (const int64_t to : {0, 1}) {
+    plugin::set_config("faulty.lies_to", to);
+    plugin::set_config("faulty.lies_from", int64_t(65536));
+    Others others(2, 5000);
+    try {
+      engine().load(placed("qwen3", 2, 2));
+      ADD_FAILURE() << "it was loaded";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kRuntime) << error.what();
+      const std::string wanted = "of 65536 bytes from rank " + std::to_string(1 - to) + " to rank " + std::to_string(to) + ", 1 of 16384 words";
+      EXPECT_NE(std::string(error.what()).find(wanted), std::string::npos) << error.what();
+    }
+    others.join();
+    EXPECT_TRUE(others.reports[0].failure);
+  }
 }
 
 // A rank that says nothing for longer than it may: the other one names it and ends, which the late one then hears.
