@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstring>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <thread>
@@ -187,6 +188,34 @@ TEST_F(Processes, HearWhatWasSaid) {
     others.join();
     EXPECT_TRUE(others.reports[0].failure);
   }
+}
+
+// What rank 0 alone refuses, between two slices of an answer: the other rank waits for it in an exchange until it is woken.
+TEST_F(Processes, ARefusalOfRank0AloneEndsThem) {
+  Others others(2, 2000);
+  {
+    ModelOptions options = placed("qwen3", 2, 2);
+    options.rank_timeout_ms = 2000, options.max_decode_rows = 15;
+    const auto model = engine().load(options);
+    Sequence sequence = model->sequence();
+    const auto ids = tokens(1, 60, *model);
+    std::vector<int32_t> all(ids.size());
+    std::iota(all.begin(), all.end(), 0);
+    ForwardOptions refusing;
+    refusing.on_row = [](int64_t, std::span<const float>) { throw Error(ErrorKind::kCapacity, "no room for a row"); };
+    const Feed feed = {&sequence, ids, all};
+    try {
+      model->forward({&feed, 1}, refusing);
+      ADD_FAILURE() << "it went on";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kCapacity) << error.what();
+      EXPECT_NE(std::string(error.what()).find("no room for a row"), std::string::npos) << error.what();
+    }
+    EXPECT_NE(refusal(*model, sequence, 1).find("the ranks have ended"), std::string::npos);
+  }
+  others.join();
+  ASSERT_TRUE(others.reports[0].failure);
+  EXPECT_TRUE(others.reports[0].is_known) << others.reports[0].failure->what();
 }
 
 // A rank that says nothing for longer than it may: the other one names it and ends, which the late one then hears.
