@@ -93,7 +93,12 @@ int run_verb(const std::vector<std::string>& words, const Environment& environme
     print(help_text(spec->verb));
     return 0;
   }
-  apply_manifest(arguments);
+  try {
+    apply_manifest(arguments);
+  } catch (const Error& error) {
+    // Only rank 0 need have the file: the others are told what to load.
+    if (arguments.processes().rank == 0 || error.kind() != ErrorKind::kFile) throw;
+  }
   // Plugins may be tested for minutes, in processes of their own, and nothing is kept: there a signal just ends it.
   if (spec->verb != Verb::kPlugins) watch_interrupts();
   set_verbosity(arguments.count("verbose"));

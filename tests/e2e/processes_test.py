@@ -134,6 +134,16 @@ class Verbs(Case):
         self.refused_once("missing.gguf", 3, "run", "-m", self.folder / "missing.gguf", "-p", "a")
         self.refused_once("cannot be cut in 2", 2, "run", "-m", RECURRENT, "-p", "a")
 
+    def test_a_manifest_is_rank_0_s(self):
+        script = self.folder / "start"
+        script.write_text(f'#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 0 ] || cd /\nexec {PROGRAM} "$@"\n')
+        script.chmod(0o755)
+        (self.folder / "models.txtpb").write_text(f'model {{ name: "small" model: "{QWEN}" pipeline_parallel: 2 }}\n')
+        words = ["run", "--manifest", "models.txtpb", "-m", "small", "--raw", "-p", "a", "-n", "4", "--temp", "0"]
+        done = subprocess.run([MPIRUN, *FLAGS, "-n", "2", script, *words], capture_output=True, env=environment(), cwd=self.folder, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        self.assertIn("in 2 ranks", done.stderr.decode())
+
     def test_a_rank_that_has_no_model_is_named(self):
         # Each process sees a path of its own: a link that only rank 0 has.
         script = self.folder / "start"
