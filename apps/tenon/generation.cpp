@@ -23,6 +23,27 @@ SamplingOptions sampling_options(const Arguments& arguments) {
   return options;
 }
 
+namespace {
+
+// Those that the model's makers or its architecture suppress, and ids above the vocabulary, which only pad the head.
+std::vector<IdRange> ids_never_sampled(const Model& model) {
+  const auto n_ids = static_cast<int32_t>(model.info().vocab);
+  std::vector<IdRange> never;
+  for (const std::span<const int32_t> ids : {model.tokenizer().suppressed(), model.suppressed()})
+    for (const int32_t id : ids) {
+      if (id < 0 || id >= n_ids) continue;
+      if (!never.empty() && never.back().end == id)
+        ++never.back().end;
+      else
+        never.push_back({id, id + 1});
+    }
+  if (const int32_t n_tokens = std::max(0, model.tokenizer().size()); n_tokens < n_ids)
+    never.push_back({n_tokens, n_ids});
+  return never;
+}
+
+}  // namespace
+
 Generator::Generator(Model& model, const Arguments& arguments, const SamplingOptions& sampling, int64_t n_predict)
     : model_(model),
       tokenizer_(model.tokenizer()),
@@ -30,8 +51,11 @@ Generator::Generator(Model& model, const Arguments& arguments, const SamplingOpt
       streams_(!arguments.on("json")),
       ignores_eos_(arguments.on("ignore-eos")),
       limit_(arguments.integer("n-predict", n_predict)),
-      context_(context_limit(model, arguments)) {
+      context_(context_limit(model, arguments)),
+      never_(ids_never_sampled(model)) {
   forward_options_.cancelled = interrupted;
+  forward_options_.best_only = needs_only_best(sampling);
+  forward_options_.never = never_;
 }
 
 void Generator::run(Sequence& sequence, const std::vector<int32_t>& prompt, const ResumeOptions& resume,
@@ -53,7 +77,7 @@ void Generator::generate(Sequence& sequence, const std::vector<int32_t>& prompt,
   std::vector<int32_t> history = prompt;
   auto begin = std::chrono::steady_clock::now();
   generation.resumed = sequence.resume(prompt, resume);
-  std::span<const float> logits =
+  Output output =
       forward(sequence, std::span<const int32_t>(prompt).subspan(static_cast<size_t>(generation.resumed.reused)));
   generation.prompt_seconds = seconds_since(begin);
   begin = std::chrono::steady_clock::now();
@@ -62,7 +86,7 @@ void Generator::generate(Sequence& sequence, const std::vector<int32_t>& prompt,
       generation.finish_reason = "length";
       break;
     }
-    const int32_t token = sample(masked(logits), sampling_, history, history.size());
+    const int32_t token = choose(output, history);
     history.push_back(token);
     generation.ids.push_back(token);
     emit(stream_.push(tokenizer_.piece(token)), generation);
@@ -78,30 +102,29 @@ void Generator::generate(Sequence& sequence, const std::vector<int32_t>& prompt,
       generation.finish_reason = "context";
       break;
     }
-    logits = forward(sequence, {&history.back(), 1});
+    output = forward(sequence, {&history.back(), 1});
   }
   generation.generate_seconds = seconds_since(begin);
 }
 
-// Logits after the last of `tokens`.
-std::span<const float> Generator::forward(Sequence& sequence, std::span<const int32_t> tokens) {
+// What comes after the last of `tokens`: logits, or the best of them where that is enough.
+Output Generator::forward(Sequence& sequence, std::span<const int32_t> tokens) {
   const int32_t last = static_cast<int32_t>(tokens.size()) - 1;
   const Feed feed{&sequence, tokens, {&last, 1}};
-  return model_.forward({&feed, 1}, forward_options_).row(0);
+  return model_.forward({&feed, 1}, forward_options_);
 }
 
-// The logits with tokens that must not come up at minus infinity: those the model's makers or its architecture suppress,
-// and ids above the vocabulary, which only pad the head. Copied only if there are any.
+int32_t Generator::choose(const Output& output, const std::vector<int32_t>& history) {
+  if (forward_options_.best_only) return sample(output.best[0]);
+  return sample(masked(output.row(0)), sampling_, history, history.size());
+}
+
+// The logits with tokens that must not come up at minus infinity. Copied only if there are any.
 std::span<const float> Generator::masked(std::span<const float> logits) {
-  const size_t n_tokens = static_cast<size_t>(std::max(0, tokenizer_.size()));
-  const std::span<const int32_t> suppressed = tokenizer_.suppressed(), by_architecture = model_.suppressed();
-  if (suppressed.empty() && by_architecture.empty() && n_tokens >= logits.size()) return logits;
+  if (never_.empty()) return logits;
   masked_.assign(logits.begin(), logits.end());
-  constexpr float kNever = -std::numeric_limits<float>::infinity();
-  for (int32_t id : suppressed)
-    if (id >= 0 && static_cast<size_t>(id) < masked_.size()) masked_[static_cast<size_t>(id)] = kNever;
-  for (int32_t id : by_architecture) masked_[static_cast<size_t>(id)] = kNever;
-  for (size_t id = n_tokens; id < masked_.size(); ++id) masked_[id] = kNever;
+  for (const IdRange& ids : never_)
+    std::fill(masked_.begin() + ids.begin, masked_.begin() + ids.end, -std::numeric_limits<float>::infinity());
   return masked_;
 }
 

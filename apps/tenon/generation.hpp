@@ -34,12 +34,15 @@ class Generator {
   // The sequence may hold anything: what it can reuse it keeps. An error of the engine or Ctrl-C ends the generation
   // and is told in it; failing output throws.
   void run(Sequence& sequence, const std::vector<int32_t>& prompt, const ResumeOptions& resume, Generation& generation);
+  Generator(const Generator&) = delete;
+  Generator& operator=(const Generator&) = delete;
   void set_seed(uint64_t seed) { sampling_.seed = seed; }
 
  private:
   void generate(Sequence& sequence, const std::vector<int32_t>& prompt, const ResumeOptions& resume,
                 Generation& generation);
-  std::span<const float> forward(Sequence& sequence, std::span<const int32_t> tokens);
+  Output forward(Sequence& sequence, std::span<const int32_t> tokens);
+  int32_t choose(const Output& output, const std::vector<int32_t>& history);
   std::span<const float> masked(std::span<const float> logits);
   void emit(const std::string& text, Generation& generation);
 
@@ -50,6 +53,7 @@ class Generator {
   int64_t limit_, context_;
   ForwardOptions forward_options_;
   TextStream stream_;
+  std::vector<IdRange> never_;  // ids that must not come up
   std::vector<float> masked_;
 };
 

@@ -54,9 +54,9 @@ std::string listed(const CutGraph& cut) {
       out += node.name + "; ";
       continue;
     }
-    out += node.for_taps ? "tap" : "";
+    out += node.purpose == graph::Purpose::kTaps ? "tap" : "";
     for (const Move& move : cut.exchanges[node.attr_as<ExchangeAttr>().index].moves)
-      out += (out.empty() || out.back() == ' ' ? "" : " ") + std::to_string(move.from) + ">" + std::to_string(move.to);
+      out += std::string(out.empty() || out.back() == ' ' ? "" : " ").append(std::to_string(move.from)).append(">").append(std::to_string(move.to));
     EXPECT_EQ(node.op, uint32_t(node.in.empty() ? TENON_OP_RECV : TENON_OP_SEND));
     EXPECT_NE(node.in.empty(), node.out.empty());
     out += "; ";

@@ -3,6 +3,7 @@
 #include <tenon/error.hpp>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <numeric>
@@ -85,6 +86,37 @@ TEST_F(Processes, GiveTheBitsOfOneDevice) {
     others.join();
     for (const FollowReport& report : others.reports) EXPECT_FALSE(report.failure) << report.failure->what();
   }
+}
+
+// What each found comes with its answer.
+TEST_F(Processes, FindTheBestTokenTogether) {
+  Others others(4, 20'000);
+  {
+    const auto model = engine().load(placed("qwen3", 4, 4));
+    Sequence whole = model->sequence(), apart = model->sequence();
+    const std::vector<int32_t> fed = tokens(1, 20, *model), rows = {3, 7, 19};
+    const Feed one = {&whole, fed, rows}, other = {&apart, fed, rows};
+    std::vector<int32_t> expected[2];  // the best, and those without them
+    std::vector<IdRange> never[2];
+    const Output all = model->forward({&one, 1});
+    for (const bool without : {false, true})
+      for (int64_t r = 0; r < all.rows; ++r) {
+        std::vector<float> row(all.row(r).begin(), all.row(r).end());
+        for (const IdRange& ids : never[without]) row[size_t(ids.begin)] = -1e30f;
+        expected[without].push_back(int32_t(std::max_element(row.begin(), row.end()) - row.begin()));
+        if (!without) never[1].push_back({expected[0].back(), expected[0].back() + 1});
+      }
+    for (const bool without : {false, true}) {
+      apart.truncate(0);
+      ForwardOptions how;
+      how.best_only = true, how.never = never[without];
+      std::vector<int32_t> found;
+      for (const BestToken& best : model->forward({&other, 1}, how).best) found.push_back(best.id);
+      EXPECT_EQ(found, expected[without]);
+    }
+  }
+  others.join();
+  for (const FollowReport& report : others.reports) EXPECT_FALSE(report.failure) << report.failure->what();
 }
 
 TEST_F(Processes, RefuseAlikeAndGoOn) {

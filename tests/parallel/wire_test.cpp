@@ -27,6 +27,7 @@ struct Sample {
   std::vector<float> hidden = {0.5f, -1}, overlay = {3, 4, 5};
   std::vector<uint8_t> saved = {2, 3, 4};
   std::vector<int64_t> ends = {64, 128};
+  std::vector<IdRange> never = {{7, 9}, {100, 128}};
   Command command;
   Sample() {
     command.kind = Command::Kind::kForward;
@@ -35,6 +36,7 @@ struct Sample {
     command.saved = saved;
     command.feeds = {{17, tokens, rows, hidden, {overlay, positions, spans}}, {19, prompt, {}, {}, {}}};
     command.chunk = 128, command.decode_step = 3, command.taps = {"hidden", "draft.hidden"};
+    command.best_only = true, command.never = never;
   }
 };
 
@@ -68,6 +70,10 @@ TEST(Wire, ACommandArrivesAsItWas) {
   EXPECT_EQ(found.chunk, 128u);
   EXPECT_EQ(found.decode_step, 3u);
   EXPECT_EQ(found.taps, sample.command.taps);
+  EXPECT_TRUE(found.best_only);
+  ASSERT_EQ(found.never.size(), 2u);
+  EXPECT_EQ(found.never[1].begin, 100);
+  EXPECT_EQ(found.never[1].end, 128);
 }
 
 TEST(Wire, OptionsArriveAsTheyWere) {

@@ -18,7 +18,7 @@ TEST(BarriersTest, ADecodeStepHoldsAtMostEightALayer) {
       options.precision = precision;
       engine::Loaded loaded(plugins, options);
       loaded.prepare_unpacked();
-      const program::Program& program = loaded.program(TENON_PHASE_DECODE, false);
+      const program::Program& program = loaded.program(TENON_PHASE_DECODE);
       const auto counts = program.layer_counts();
       ASSERT_EQ(counts.size(), loaded.graph().n_layers);
       uint32_t total = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <tenon/error.hpp>
+#include <tenon/sampler.hpp>
 #include <tenon/tokenizer.hpp>
 
 #include <cstdint>
@@ -174,9 +175,10 @@ struct Feed {
   Overlay overlay = {};
 };
 
-// Logits of the wanted rows, in the order of feeds and rows. Valid until the Model's next forward().
+// Logits of the wanted rows, or the best of each, in the order of feeds and rows. Valid until the Model's next forward().
 struct Output {
-  std::span<const float> logits;  // [rows][vocab]
+  std::span<const float> logits;      // [rows][vocab]
+  std::span<const BestToken> best;    // [rows], where only they were wanted
   int64_t rows = 0, vocab = 0;
   std::span<const float> row(int64_t r) const { return logits.subspan(size_t(r * vocab), size_t(vocab)); }
 };
@@ -191,6 +193,10 @@ struct ForwardOptions {
   // Given, it gets every wanted row (number in the order of feeds and rows, logits) as soon as it is there, and Output stays
   // empty: for long texts, whose logits would not fit in memory.
   std::function<void(int64_t row, std::span<const float> logits)> on_row;
+  // Output has `best` in place of logits: the best token of each wanted row, those in `never` left out. Where a model has several
+  // ranks each looks through the logits that it has, and they are not brought together. Not with on_row.
+  bool best_only = false;
+  std::span<const IdRange> never = {};  // in any order
 };
 
 class Model {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -29,6 +30,23 @@ void check(const SamplingOptions& options);
 //   index    number of the token in the sequence: the counter of the counter-based generator
 int32_t sample(std::span<const float> logits, const SamplingOptions& options, std::span<const int32_t> history,
                uint64_t index);
+
+// Ids begin … end - 1.
+struct IdRange {
+  int32_t begin = 0, end = 0;
+};
+
+// The best of a row of logits, or of a part of it.
+struct BestToken {
+  float logit = -std::numeric_limits<float>::infinity();
+  int32_t id = -1;            // of the largest logit, and of equal ones the lowest; -1: none is above minus infinity
+  int32_t not_a_number = -1;  // the lowest id whose logit is NaN, which is larger than nothing; -1: none
+};
+
+// The token that sample() takes from the row where needs_only_best(); throws Error(kRuntime) where it does.
+int32_t sample(const BestToken& best);
+// Whether sample() takes the best of a row as it is: greedy, and no penalty changes it.
+bool needs_only_best(const SamplingOptions& options);
 
 // The uniform number in [0, 1) that (seed, index) gives: Philox 4x32-10 (Salmon et al., SC 2011).
 double counter_uniform(uint64_t seed, uint64_t index);

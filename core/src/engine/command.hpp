@@ -29,12 +29,15 @@ struct Command {
   std::vector<Feed> feeds;          // kForward
   uint32_t chunk = 0, decode_step = 0;
   std::vector<std::string> taps;
+  bool best_only = false;
+  std::span<const IdRange> never;
 };
 
 // What a rank answers.
 struct Outcome {
   int64_t value = 0;           // tokens kept or reused, equal on all ranks
   std::vector<uint8_t> bytes;  // kSave
+  std::vector<BestToken> best; // kForward: among the rank's own logits, where only the best are wanted
   uint64_t sent_bytes = 0;     // by the rank to others, since it was loaded
 };
 

@@ -13,6 +13,10 @@
 
 namespace tenon::engine {
 
+// Programs of a phase: that with all logits on rank 0; that which keeps tapped values too; that in which the logits stay on the
+// ranks that compute them.
+enum class Twin : uint8_t { kPlain, kTaps, kOwnLogits };
+
 // Weights are the model's. A draft has stores of its own and may read those of main, whose page tables then follow its own
 // in its step record. One thread, as the model.
 struct Entry {
@@ -25,7 +29,7 @@ struct Entry {
   std::unique_ptr<program::StepRecord> step;
   std::unique_ptr<store::Stores> stores;  // its own
   program::Buffer hidden, overlay;        // f32 rows of its inputs of these names
-  std::unique_ptr<program::Program> programs[2][2];  // [decode, prefill][plain, taps]
+  std::unique_ptr<program::Program> programs[2][3];  // [decode, prefill][Twin]
 
   void take(graph::Graph built) {
     vocab = built.values[size_t(built.logits)].cols;

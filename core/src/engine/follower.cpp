@@ -38,7 +38,7 @@ int64_t Follower::run(const Command& command, const CancelCallback& cancelled, O
     case Command::Kind::kResume: return sequence(command.sequence).resume(command.prompt, command.resume).reused;
     case Command::Kind::kSave: outcome.bytes = sequence(command.sequence).save(); break;
     case Command::Kind::kRestore: sequence(command.sequence).restore(command.saved); break;
-    case Command::Kind::kForward: forward(command, cancelled); break;
+    case Command::Kind::kForward: outcome.best = forward(command, cancelled); break;
     case Command::Kind::kProbe:
       if (probe_) probe_();
       break;
@@ -47,15 +47,17 @@ int64_t Follower::run(const Command& command, const CancelCallback& cancelled, O
 }
 
 // Rows and taps are read by rank 0 alone; those that are wanted decide what is computed, so that exchanges fit.
-void Follower::forward(const Command& command, const CancelCallback& cancelled) {
+std::vector<BestToken> Follower::forward(const Command& command, const CancelCallback& cancelled) {
   std::vector<Feed> feeds;
   for (const Command::Feed& feed : command.feeds)
     feeds.push_back({&sequence(feed.sequence), feed.tokens, feed.output_rows, feed.hidden, feed.overlay});
   ForwardOptions options;
   options.chunk = command.chunk, options.decode_step = command.decode_step, options.taps = command.taps;
   options.cancelled = cancelled;
-  options.on_row = [](int64_t, std::span<const float>) {};
-  model_->forward(feeds, options);
+  options.best_only = command.best_only, options.never = command.never;
+  if (!command.best_only) options.on_row = [](int64_t, std::span<const float>) {};
+  const Output output = model_->forward(feeds, options);
+  return {output.best.begin(), output.best.end()};
 }
 
 }  // namespace tenon::engine

@@ -21,7 +21,7 @@ class Follower {
 
  private:
   int64_t run(const Command& command, const CancelCallback& cancelled, Outcome& outcome);
-  void forward(const Command& command, const CancelCallback& cancelled);
+  std::vector<BestToken> forward(const Command& command, const CancelCallback& cancelled);
   Sequence& sequence(uint64_t number);
 
   std::unique_ptr<Model> model_;

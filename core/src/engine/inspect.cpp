@@ -168,8 +168,8 @@ Json ranks_report(const Loaded& loaded) {
 }
 
 Json plan_report(Loaded& loaded) {
-  const auto& decode = loaded.program(TENON_PHASE_DECODE, false);
-  const auto& prefill = loaded.program(TENON_PHASE_PREFILL, false);
+  const auto& decode = loaded.program(TENON_PHASE_DECODE);
+  const auto& prefill = loaded.program(TENON_PHASE_PREFILL);
   Json out;
   out["architecture"] = loaded.configured().name(), out["plugin"] = loaded.configured().plugin();
   out["backend"] = loaded.backend_description();
@@ -250,8 +250,8 @@ std::string inspect(plugin::PluginHost& plugins, const std::string& path, const 
       loaded.prepare_unpacked();
       if (options.plan) report["plan"] = plan_report(loaded);
       if (options.graph)
-        report["graph"] = {{"decode", loaded.program(TENON_PHASE_DECODE, false).describe()},
-                           {"prefill", loaded.program(TENON_PHASE_PREFILL, false).describe()}};
+        report["graph"] = {{"decode", loaded.program(TENON_PHASE_DECODE).describe()},
+                           {"prefill", loaded.program(TENON_PHASE_PREFILL).describe()}};
     }
   }
   return options.json ? report.dump(2, ' ', false, Json::error_handler_t::replace) + "\n" : as_text(report);

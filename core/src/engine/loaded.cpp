@@ -258,16 +258,25 @@ program::Selection Loaded::select(const Entry& entry, uint32_t phase) {
   return program::select_kernels(entry.graph, plugins_.registry(), *device_, *weights_, entry.store_types, how);
 }
 
-std::unique_ptr<program::Program> Loaded::compile(Entry& entry, uint32_t phase, bool keep_taps) {
+std::unique_ptr<program::Program> Loaded::compile(Entry& entry, uint32_t phase, Twin twin) {
   program::ProgramOptions how;
   how.max_rows = phase == TENON_PHASE_DECODE ? options_.max_decode_rows : max_prefill_rows();
-  how.max_outputs = max_outputs(entry), how.n_workers = n_workers_, how.max_context = context_, how.keep_taps = keep_taps;
+  how.max_outputs = max_outputs(entry), how.n_workers = n_workers_, how.max_context = context_, how.keep_taps = twin == Twin::kTaps;
   how.capture = options_.capture && phase == TENON_PHASE_DECODE;
   how.hidden = entry.hidden.address(), how.overlay = entry.overlay.address();
   if (communicator_) how.wait = [this](void* stream) { communicator_->wait(stream, patience()); };
   program::Selection selection = select(entry, phase);
-  // Chosen alike with taps and without, so that what is packed serves both.
-  if (!keep_taps) std::erase_if(selection.nodes, [](const auto& one) { return one->node.for_taps; });
+  // Chosen alike for all twins, so that what is packed serves each of them.
+  std::erase_if(selection.nodes, [twin](const auto& one) {
+    switch (one->node.purpose) {
+      case graph::Purpose::kAll: return false;
+      case graph::Purpose::kTaps: return twin != Twin::kTaps;
+      case graph::Purpose::kWholeLogits: return twin == Twin::kOwnLogits;
+      case graph::Purpose::kOwnLogits: return twin != Twin::kOwnLogits;
+    }
+    return false;
+  });
+  if (twin == Twin::kOwnLogits) selection.graph.logits = selection.graph.own_logits;
   return std::make_unique<program::Program>(std::move(selection), *device_, *weights_, entry.store_tables(), entry.step->table(), how);
 }
 
@@ -294,8 +303,8 @@ void Loaded::probe() {
 void Loaded::prepare_unpacked() {
   for (const auto& entry : entries_) {
     allocate(*entry);
-    program(*entry, TENON_PHASE_DECODE, false);
-    program(*entry, TENON_PHASE_PREFILL, false);
+    program(*entry, TENON_PHASE_DECODE);
+    program(*entry, TENON_PHASE_PREFILL);
   }
 }
 
@@ -318,9 +327,9 @@ void Loaded::allocate(Entry& entry) {
   entry.overlay = buffer_of(entry.overlay_cols(), "overlay rows");
 }
 
-program::Program& Loaded::program(Entry& entry, uint32_t phase, bool keep_taps) {
-  auto& slot = entry.programs[phase == TENON_PHASE_PREFILL][keep_taps];
-  if (!slot) slot = compile(entry, phase, keep_taps);
+program::Program& Loaded::program(Entry& entry, uint32_t phase, Twin twin) {
+  auto& slot = entry.programs[phase == TENON_PHASE_PREFILL][size_t(twin)];
+  if (!slot) slot = compile(entry, phase, twin);
   return *slot;
 }
 

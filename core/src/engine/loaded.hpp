@@ -79,10 +79,10 @@ class Loaded {
   // Error(kRuntime).
   void probe();
 
-  // The phase's program; with keep_taps its twin that keeps tapped values, compiled at first use.
-  program::Program& program(Entry& entry, uint32_t phase, bool keep_taps);
-  program::Program& program(uint32_t phase, bool keep_taps) { return program(main(), phase, keep_taps); }
-  std::unique_ptr<program::Program> compile(Entry& entry, uint32_t phase, bool keep_taps);
+  // The phase's program, compiled at first use. Only a rank's entry has Twin::kOwnLogits.
+  program::Program& program(Entry& entry, uint32_t phase, Twin twin = Twin::kPlain);
+  program::Program& program(uint32_t phase) { return program(main(), phase); }
+  std::unique_ptr<program::Program> compile(Entry& entry, uint32_t phase, Twin twin);
 
   Entry& main() { return *entries_.front(); }
   const Entry& main() const { return *entries_.front(); }

@@ -42,7 +42,7 @@ std::vector<engine::StepPart::Want> wants_in(const Feed& feed, int64_t begin, in
 
 Model::Impl::Impl(std::unique_ptr<engine::Loaded> parts) : loaded(std::move(parts)), index(loaded->stores()) {
   engine::Loaded& l = *loaded;
-  const Program& decode = l.program(TENON_PHASE_DECODE, false);
+  const Program& decode = l.program(TENON_PHASE_DECODE);
   info.architecture = l.configured().name();
   info.name = std::string(l.source().metadata().string("general.name").value_or(""));
   info.format = std::string(l.source().format());
@@ -54,7 +54,7 @@ Model::Impl::Impl(std::unique_ptr<engine::Loaded> parts) : loaded(std::move(part
   info.packed_bytes = l.weights().packed_bytes();
   for (const auto& entry : l.entries()) {
     info.store_bytes += entry->stores->bytes();
-    for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) info.arena_bytes += l.program(*entry, phase, false).arena_bytes();
+    for (const uint32_t phase : {TENON_PHASE_DECODE, TENON_PHASE_PREFILL}) info.arena_bytes += l.program(*entry, phase).arena_bytes();
   }
   info.files = l.source().file_paths();
   if (const source::ModelSource* draft = l.draft_source())
@@ -76,6 +76,7 @@ void Model::Impl::check(std::span<const Feed> feeds, const ForwardOptions& optio
                                                TENON_PAGE_TOKENS, loaded->options().prefill_chunk));
   if (options.decode_step > TENON_DECODE_MAX_TOKENS)
     throw Error(ErrorKind::kUsage, fmt::format("a decode step of {} tokens: at most {}", options.decode_step, TENON_DECODE_MAX_TOKENS));
+  if (options.best_only && options.on_row) throw Error(ErrorKind::kUsage, "rows of logits and only their best tokens are both asked for");
   const int64_t vocab = info.vocab;
   std::set<const Sequence*> seen;
   for (const Feed& feed : feeds) {
@@ -133,10 +134,18 @@ std::vector<std::string> Model::Impl::tap_names(const graph::Graph& graph, const
   return out;
 }
 
+Model::Impl::Sink Model::Impl::sink_for(engine::Entry& entry, const ForwardOptions& options) const {
+  Sink out = {&entry, &options, tap_names(entry.graph, options.taps)};
+  const bool is_apart = options.best_only && out.taps.empty() && loaded->place().n_ranks > 1;
+  out.twin = !out.taps.empty() ? engine::Twin::kTaps : is_apart ? engine::Twin::kOwnLogits : engine::Twin::kPlain;
+  if (options.best_only) out.pieces = pieces_without(is_apart ? entry.graph.own_columns : graph::Ranges{{0, entry.vocab}}, options.never);
+  return out;
+}
+
 Output Model::Impl::forward(std::span<const Feed> feeds, const ForwardOptions& options) {
   check(feeds, options);
   engine::Entry& entry = feeds.empty() ? loaded->main() : *feeds[0].sequence->impl_->entry;
-  const Sink sink = {&entry, &options, tap_names(entry.graph, options.taps)};
+  const Sink sink = sink_for(entry, options);
   const int64_t vocab = entry.vocab;
   std::vector<int64_t> first_rows, first_outputs;
   int64_t rows = 0, outputs = 0;
@@ -146,7 +155,9 @@ Output Model::Impl::forward(std::span<const Feed> feeds, const ForwardOptions& o
   }
   for (const std::string& tap : sink.taps)
     if (options.tapped) (*options.tapped)[tap].assign(size_t(rows * entry.graph.values[size_t(entry.graph.taps.at(tap))].cols), 0.0f);
-  if (!options.on_row) logits.resize(size_t(outputs * vocab));
+  const bool keeps_logits = !options.on_row && !options.best_only;
+  if (keeps_logits) logits.resize(size_t(outputs * vocab));
+  best.assign(options.best_only ? size_t(outputs) : 0, {});
   for (const Feed& feed : feeds)  // tokens no longer say what such a sequence holds
     if (!feed.overlay.positions.empty()) index.leave(feed.sequence->impl_->text), feed.sequence->impl_->text = {};
   std::vector<size_t> decode;
@@ -161,7 +172,9 @@ Output Model::Impl::forward(std::span<const Feed> feeds, const ForwardOptions& o
   if (!decode.empty()) run_decode(feeds, decode, first_rows, first_outputs, sink);
   Output out;
   out.vocab = vocab;
-  if (!options.on_row) out.rows = outputs, out.logits = {logits.data(), size_t(outputs * vocab)};
+  if (!options.on_row) out.rows = outputs;
+  if (keeps_logits) out.logits = {logits.data(), size_t(outputs * vocab)};
+  out.best = best;
   return out;
 }
 
@@ -286,7 +299,7 @@ uint32_t Model::Impl::fill(engine::Entry& entry, std::span<Part> parts) {
 
 void Model::Impl::run_step(uint32_t phase, std::span<Part> parts, const Sink& sink) {
   engine::Entry& entry = *sink.entry;
-  Program& program = loaded->program(entry, phase, !sink.taps.empty());
+  Program& program = loaded->program(entry, phase, sink.twin);
   StepRecord& step = *entry.step;
   for (Part& part : parts) entry.stores->reserve(*part.state, int64_t(part.tokens.size()));
   const uint32_t rows = fill(entry, parts);
@@ -357,18 +370,19 @@ void Model::Impl::moved_on(const Part& part, uint32_t phase) {
 void Model::Impl::emit(Program& program, int32_t row_in_tail, int64_t output, const Sink& sink) {
   const int32_t value = program.graph().logits;
   if (value < 0) return;  // rank 0 has them
-  const auto vocab = size_t(sink.entry->vocab);
-  if (sink.options->on_row) {
-    if (const float* row = program.host_row(value, uint32_t(row_in_tail))) {
-      sink.options->on_row(output, {row, vocab});
-      return;
-    }
-    logits.resize(vocab);
-    program.read_row(value, uint32_t(row_in_tail), logits.data());
-    sink.options->on_row(output, {logits.data(), vocab});
+  const auto cols = size_t(program.graph().values[size_t(value)].cols);  // of the vocabulary, or this rank's own
+  if (!sink.options->on_row && !sink.options->best_only) {
+    program.read_row(value, uint32_t(row_in_tail), logits.data() + size_t(output) * cols);
     return;
   }
-  program.read_row(value, uint32_t(row_in_tail), logits.data() + size_t(output) * vocab);
+  const float* row = program.host_row(value, uint32_t(row_in_tail));
+  if (!row) {
+    logits.resize(cols);
+    program.read_row(value, uint32_t(row_in_tail), logits.data());
+    row = logits.data();
+  }
+  if (sink.options->best_only) best[size_t(output)] = best_of({row, cols}, sink.pieces);
+  else sink.options->on_row(output, {row, cols});
 }
 
 void Model::Impl::keep_taps(Program& program, std::span<Part> parts, uint32_t domain, uint32_t first, uint32_t count, const Sink& sink) {
@@ -392,7 +406,7 @@ void Model::Impl::settle(Sequence::Impl& sequence) {
   if (!state.fault.empty()) throw Error(ErrorKind::kRuntime, "this sequence has ended: " + state.fault);
   if (!state.accepted) return;
   const ForwardOptions options;
-  const Sink sink = {sequence.entry, &options, {}};
+  const Sink sink = sink_for(*sequence.entry, options);
   Part part = {&state, nullptr, {}, state.length, 0, {}, {}, sequence.target ? &sequence.target->state : nullptr};
   run_step(TENON_PHASE_DECODE, {&part, 1}, sink);
 }

@@ -4,6 +4,7 @@
 #include "loaded.hpp"
 #include "prefix_index.hpp"
 #include "ranks.hpp"
+#include "sample/best.hpp"
 
 #include <tenon/engine.hpp>
 
@@ -54,9 +55,12 @@ struct Model::Impl {
     engine::Entry* entry;
     const ForwardOptions* options;
     std::vector<std::string> taps;  // names of the graph's taps that were asked for
+    engine::Twin twin = engine::Twin::kPlain;
+    std::vector<IdPiece> pieces = {};  // of a row of this rank's logits: those that may be the best
   };
 
   Output forward(std::span<const Feed> feeds, const ForwardOptions& options);
+  Sink sink_for(engine::Entry& entry, const ForwardOptions& options) const;
   // The same on every rank of the model; answers what rank 0 has computed.
   Output forward_on_ranks(std::span<const Feed> feeds, const ForwardOptions& options);
   // Does what the command says on this rank, by `own`, and on the others where there are any; answers what those do.
@@ -77,6 +81,7 @@ struct Model::Impl {
   ModelInfo info;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::vector<float> logits;
+  std::vector<BestToken> best;       // of the wanted rows, as far as this rank's logits say
   uint64_t next_number = 1;          // of a sequence
   std::vector<uint64_t> dropped;     // sequences that the other ranks still have
   uint64_t sent_by_others = 0;       // bytes that other ranks had sent behind the last command

@@ -121,6 +121,7 @@ Output Model::Impl::forward_on_ranks(std::span<const Feed> feeds, const ForwardO
   engine::Command command;
   command.kind = engine::Command::Kind::kForward;
   command.chunk = options.chunk, command.decode_step = options.decode_step, command.taps = options.taps;
+  command.best_only = options.best_only, command.never = options.never;
   for (const Feed& feed : feeds) command.feeds.push_back({feed.sequence->impl_->number, feed.tokens, feed.output_rows, feed.hidden, feed.overlay});
   Output out;
   const auto own = [&](const CancelCallback& cancelled) {
@@ -128,7 +129,10 @@ Output Model::Impl::forward_on_ranks(std::span<const Feed> feeds, const ForwardO
     how.cancelled = cancelled;
     out = forward(feeds, how);
   };
-  everywhere(std::move(command), own, options.cancelled);
+  for (const engine::Outcome& outcome : everywhere(std::move(command), own, options.cancelled)) {
+    if (outcome.best.size() != best.size()) throw Error(ErrorKind::kRuntime, fmt::format("a rank has found the best of {} rows where there are {}", outcome.best.size(), best.size()));
+    for (size_t i = 0; i < best.size(); ++i) best[i] = better_of(best[i], outcome.best[i]);
+  }
   return out;
 }
 

@@ -114,6 +114,7 @@ void write(Writer& to, const Command& command) {
   }
   to.number(command.chunk), to.number(command.decode_step);
   Put{to}(command.taps);
+  to.number(command.best_only), to.array(command.never);
 }
 
 Command read_command(Reader& from) {
@@ -133,6 +134,7 @@ Command read_command(Reader& from) {
   }
   out.chunk = uint32_t(from.number()), out.decode_step = uint32_t(from.number());
   Take{from}(out.taps);
+  out.best_only = from.number(), out.never = from.array<IdRange>();
   return out;
 }
 
@@ -140,6 +142,7 @@ void write(Writer& to, const Result& result) {
   to.number(result.failed), to.number(uint64_t(result.kind)), to.number(result.is_alike), to.number(result.is_aftermath);
   to.text(result.message);
   to.integer(result.outcome.value), to.array(std::span<const uint8_t>(result.outcome.bytes)), to.number(result.outcome.sent_bytes);
+  to.array(std::span<const BestToken>(result.outcome.best));
   visit_share(result.share, Put{to});
 }
 
@@ -151,6 +154,8 @@ Result read_result(Reader& from) {
   const std::span<const uint8_t> bytes = from.array<uint8_t>();
   out.outcome.bytes.assign(bytes.begin(), bytes.end());
   out.outcome.sent_bytes = from.number();
+  const std::span<const BestToken> best = from.array<BestToken>();
+  out.outcome.best.assign(best.begin(), best.end());
   visit_share(out.share, Take{from});
   return out;
 }

@@ -33,12 +33,20 @@ struct Value {
   bool is_view() const { return base >= 0; }
 };
 
+// Who reads what a node makes; a Program has only those nodes that its caller needs.
+enum class Purpose : uint8_t {
+  kAll,
+  kTaps,         // those who look at taps
+  kWholeLogits,  // those who want the logits of all ids in one place
+  kOwnLogits,    // those who look at logits where they are computed
+};
+
 struct Node {
   uint32_t op = TENON_OP_NONE;
   std::vector<uint8_t> attr;  // the op's attribute struct, or empty
   std::vector<int32_t> in, out, weight, store;
   uint32_t layer = kNoLayer;
-  bool for_taps = false;  // of use only where taps are looked at
+  Purpose purpose = Purpose::kAll;
   std::string name;
   const void* attr_data() const { return attr.empty() ? nullptr : attr.data(); }
   template <typename T>
@@ -90,6 +98,10 @@ struct Graph {
   std::vector<Store> stores;
   std::map<std::string, int32_t> taps;
   int32_t logits = -1;      // value with vocab columns, before the cap
+  // Of a rank's graph: the logits that this rank says something about before they are brought together, and of which columns
+  // they are; -1 = none, or the graph is of no rank.
+  int32_t own_logits = -1;
+  Ranges own_columns;
   int32_t overlay = -1;     // rows that stand in for embeddings; -1: none are taken
   bool sees_spans = false;  // some attention has a span mask
   float softcap = 0;

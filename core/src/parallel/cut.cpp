@@ -59,8 +59,12 @@ class Cutter {
     for (const Node& node : in_.nodes) cut(node);
     const Group caller = {0};
     values_.turn_to(caller, section_, graph::kNoLayer, "logits");
-    if (in_.logits >= 0) graph_.logits = values_.whole(in_.logits);
-    values_.turn_to_taps();
+    if (in_.logits >= 0) {
+      std::tie(graph_.own_logits, graph_.own_columns) = values_.own_columns(in_.logits);
+      values_.turn_to(graph::Purpose::kWholeLogits);
+      graph_.logits = values_.whole(in_.logits);
+    }
+    values_.turn_to(graph::Purpose::kTaps);
     for (const auto& [name, value] : in_.taps) {
       values_.turn_to(caller, section_, graph::kNoLayer, "tap " + name);
       graph_.taps[name] = values_.whole(value);

@@ -58,7 +58,7 @@ struct Alignment {
 };
 using AlignmentOf = std::function<Alignment(const graph::Weight&)>;
 
-// The graph's logits and taps are on rank 0; elsewhere they are -1. Nodes that bring taps there are `for_taps`.
+// The graph's logits and taps are on rank 0; elsewhere they are -1. Nodes that bring them there say so in their purpose.
 struct CutGraph {
   graph::Graph graph;
   std::vector<Exchange> exchanges;

@@ -68,7 +68,7 @@ RankShare share_of(const CutGraph& cut, uint32_t rank, const BytesOf& bytes_of) 
   for (const graph::Weight& weight : cut.graph.weights) out.weight_bytes += bytes_of.weight(weight);
   for (const graph::Node& node : cut.graph.nodes) {
     if (is_exchange(node.op)) {
-      if (!node.for_taps) out.exchanges.push_back(bytes_of_exchange(cut, node, rank));
+      if (node.purpose != graph::Purpose::kTaps) out.exchanges.push_back(bytes_of_exchange(cut, node, rank));
       continue;
     }
     out.decode_bytes[node.layer] += decode_bytes(cut.graph, node, bytes_of);

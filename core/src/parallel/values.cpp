@@ -120,7 +120,7 @@ void Values::bring(Held& it, const Value& value) {
 
 void Values::add_exchange(uint32_t op, Exchange exchange, std::vector<int32_t> in, std::vector<int32_t> out) {
   Node node;
-  node.op = op, node.layer = layer_, node.name = name_, node.for_taps = for_taps_;
+  node.op = op, node.layer = layer_, node.name = name_, node.purpose = purpose_;
   set_attr(node, ExchangeAttr{sizeof(ExchangeAttr), uint32_t(out_.exchanges.size())});
   node.in = std::move(in), node.out = std::move(out);
   out_.exchanges.push_back(std::move(exchange));
@@ -177,6 +177,17 @@ int32_t Values::side_by_side(int32_t view) {
   const int32_t id = node.out[0];
   add_node(std::move(node));
   return id;
+}
+
+std::pair<int32_t, Ranges> Values::own_columns(int32_t old) {
+  const Held& it = held(old);
+  if (const auto first = std::find(it.has_whole.begin(), it.has_whole.end(), true); first != it.has_whole.end()) {
+    if (uint32_t(first - it.has_whole.begin()) != options_.rank) return {-1, {}};
+    return {it.whole, {{0, in_.values[size_t(old)].cols}}};
+  }
+  const int32_t at = place_of(options_.rank, it.home);
+  if (at < 0) return {-1, {}};
+  return {it.own, it.shard.of_rank(uint32_t(at), uint32_t(it.home.size()))};
 }
 
 int32_t Values::result(int32_t old, const Shard& shard) {

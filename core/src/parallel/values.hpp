@@ -24,8 +24,8 @@ class Values {
 
   // The node that comes: `section` is its layer, or the layer that it goes with.
   void turn_to(const Group& group, uint32_t section, uint32_t layer, std::string name);
-  // Nodes from now on are only for those who look at taps.
-  void turn_to_taps() { for_taps_ = true; }
+  // Nodes from now on are for these alone.
+  void turn_to(graph::Purpose purpose) { purpose_ = purpose; }
 
   const Group& group() const { return group_; }
   uint32_t n_ranks() const { return uint32_t(group_.size()); }
@@ -59,6 +59,10 @@ class Values {
   // One part's columns of a rank's own value, side by side; where every rank has views that show its parts.
   bool has_parts(const Shard& shard) const;
   int32_t part(int32_t own, const Shard& shard, uint32_t number);
+
+  // A value of the new graph with those columns of an old value that this rank has; where somebody has all, the first of them has
+  // them and the others none (-1).
+  std::pair<int32_t, Ranges> own_columns(int32_t old);
 
   // A node's result: `shard` of the old value, or all of it.
   int32_t result(int32_t old, const Shard& shard);
@@ -101,7 +105,7 @@ class Values {
   Group group_;
   int32_t at_ = -1;  // this rank's place in it; -1 = in none
   uint32_t section_ = 0, layer_ = graph::kNoLayer;
-  bool for_taps_ = false;
+  graph::Purpose purpose_ = graph::Purpose::kAll;
   std::string name_;
 };
 

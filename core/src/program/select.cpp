@@ -63,7 +63,7 @@ class Selector {
 
   Selection run() {
     std::vector<graph::Node> nodes = out_.graph.nodes;
-    append_softcap(nodes);
+    append_softcaps(nodes);
     // A table that `linear` packs may be gathered from in that form, so embeds choose last.
     std::vector<std::vector<std::unique_ptr<Selected>>> chosen(nodes.size());
     for (size_t i = 0; i < nodes.size(); ++i)
@@ -97,17 +97,26 @@ class Selector {
     return std::make_unique<NodeTable>(out_.graph, node, parts, options_.phase, describe);
   }
 
-  void append_softcap(std::vector<graph::Node>& nodes) {
-    if (out_.graph.softcap == 0 || out_.graph.logits < 0) return;
+  void append_softcaps(std::vector<graph::Node>& nodes) {
+    if (out_.graph.softcap == 0) return;
+    const int32_t own = out_.graph.own_logits;
+    const bool are_one = own == out_.graph.logits;
+    append_softcap(nodes, "softcap", out_.graph.logits, are_one ? graph::Purpose::kAll : graph::Purpose::kWholeLogits);
+    if (are_one) out_.graph.own_logits = out_.graph.logits;
+    else append_softcap(nodes, "softcap of own logits", out_.graph.own_logits, graph::Purpose::kOwnLogits);
+  }
+
+  void append_softcap(std::vector<graph::Node>& nodes, const char* name, int32_t& logits, graph::Purpose purpose) {
+    if (logits < 0) return;
     graph::Node node;
-    node.op = TENON_OP_SOFTCAP, node.name = "softcap";
+    node.op = TENON_OP_SOFTCAP, node.name = name, node.purpose = purpose;
     const tenon_scale_attr attr = {sizeof attr, out_.graph.softcap};
     node.attr.assign(reinterpret_cast<const uint8_t*>(&attr), reinterpret_cast<const uint8_t*>(&attr) + sizeof attr);
-    node.in = {out_.graph.logits};
-    graph::Value capped = out_.graph.values[size_t(out_.graph.logits)];
+    node.in = {logits};
+    graph::Value capped = out_.graph.values[size_t(logits)];
     out_.graph.values.push_back(capped);
-    out_.graph.logits = int32_t(out_.graph.values.size()) - 1;
-    node.out = {out_.graph.logits};
+    logits = int32_t(out_.graph.values.size()) - 1;
+    node.out = {logits};
     nodes.push_back(std::move(node));
   }
 

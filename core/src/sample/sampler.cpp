@@ -5,6 +5,7 @@
 #include <tenon/error.hpp>
 #include <tenon/sampler.hpp>
 
+#include "sample/best.hpp"
 #include "sample/philox.hpp"
 
 namespace tenon {
@@ -27,38 +28,23 @@ bool is_better(const Candidate& a, const Candidate& b) {
 
 [[noreturn]] void refuse_row(const std::string& what) { throw Error(ErrorKind::kRuntime, "sampling: " + what); }
 
+[[noreturn]] void refuse_nan(ptrdiff_t id) { refuse_row("logit " + std::to_string(id) + " is not a number"); }
+[[noreturn]] void refuse_hopeless() { refuse_row("every logit is -inf, so no token can be chosen"); }
+
 // The largest logit; throws where there is none to choose.
 float largest(std::span<const float> logits) {
   if (logits.empty()) refuse_row("the row of logits is empty");
-  constexpr size_t kLanes = 16;  // independent chains, which the compiler turns into vectors
-  constexpr float kLowest = -std::numeric_limits<float>::infinity();
-  float best[kLanes];
-  int broken[kLanes] = {};
-  std::fill_n(best, kLanes, kLowest);
-  size_t i = 0;
-  for (; i + kLanes <= logits.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const float value = logits[i + lane];
-      best[lane] = value > best[lane] ? value : best[lane];
-      broken[lane] |= value != value;
-    }
-  }
-  for (; i < logits.size(); ++i) {
-    best[0] = std::max(best[0], logits[i]);
-    broken[0] |= logits[i] != logits[i];
-  }
-  if (std::any_of(broken, broken + kLanes, [](int flag) { return flag != 0; })) {
-    const auto first = std::find_if(logits.begin(), logits.end(), [](float value) { return value != value; });
-    refuse_row("logit " + std::to_string(first - logits.begin()) + " is not a number");
-  }
-  const float result = *std::max_element(best, best + kLanes);
-  if (result == kLowest) refuse_row("every logit is -inf, so no token can be chosen");
-  return result;
+  const Peak peak = peak_of(logits);
+  if (peak.has_nan) refuse_nan(std::find_if(logits.begin(), logits.end(), [](float value) { return value != value; }) - logits.begin());
+  if (peak.value == Peak().value) refuse_hopeless();
+  return peak.value;
 }
 
 int32_t lowest_id_of(std::span<const float> logits, float value) {
   return static_cast<int32_t>(std::find(logits.begin(), logits.end(), value) - logits.begin());
 }
+
+bool is_greedy(const SamplingOptions& options) { return options.temperature == 0 || options.top_k == 1; }
 
 bool has_penalties(const SamplingOptions& options) {
   return options.penalty_window != 0 &&
@@ -174,6 +160,14 @@ void check(const SamplingOptions& options) {
   if (options.penalty_window < -1) refuse("penalty_window", options.penalty_window, "-1 (all) or more");
 }
 
+bool needs_only_best(const SamplingOptions& options) { return is_greedy(options) && !has_penalties(options); }
+
+int32_t sample(const BestToken& best) {
+  if (best.not_a_number >= 0) refuse_nan(best.not_a_number);
+  if (best.id < 0) refuse_hopeless();
+  return best.id;
+}
+
 double counter_uniform(uint64_t seed, uint64_t index) {
   const auto random = philox_4x32_10({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32), 0, 0},
                                      {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)});
@@ -191,7 +185,7 @@ int32_t sample(std::span<const float> logits, const SamplingOptions& options, st
     logits = changed;
   }
   const float best = largest(logits);
-  if (options.temperature == 0 || options.top_k == 1) return lowest_id_of(logits, best);
+  if (is_greedy(options)) return lowest_id_of(logits, best);
 
   std::vector<Candidate> candidates =
       best_k(logits, options.top_k == 0 ? logits.size() : static_cast<size_t>(options.top_k));
