@@ -205,6 +205,7 @@ std::vector<Case> cases() {
   }
   for (const char* architecture : {"llama", "qwen3"}) out.push_back({architecture + std::string("_tensor_4"), architecture, tensor(4), 4, 3});
   out.push_back({"qwen3_reference", "qwen3", [](ModelOptions& options) { options.tensor_parallel = 2, options.backend = "reference", options.precision = Precision::kExact; }, 2, 1});
+  out.push_back({"qwen3_far", "qwen3", [](ModelOptions& options) { options.backend = "far"; }, 1, 0});  // its memory is not the host's
   out.push_back({"qwen3_both", "qwen3", [](ModelOptions& options) { options.tensor_parallel = options.pipeline_parallel = 2; }, 2, 2});
   return out;
 }
