@@ -2,8 +2,25 @@
 
 #include <algorithm>
 #include <cstring>
+#include <list>
+#include <thread>
 
 namespace tenon::threads {
+namespace {
+
+// While it lives its box is looked at.
+class Look {
+ public:
+  explicit Look(Mailbox& box) : box_(box) { box.look(true); }
+  ~Look() { box_.look(false); }
+  Look(const Look&) = delete;
+  Look& operator=(const Look&) = delete;
+
+ private:
+  Mailbox& box_;
+};
+
+}  // namespace
 
 void Communicator::group(bool begin) {
   collects_ = begin;
@@ -39,10 +56,16 @@ void Communicator::run() {
   try {
     await([this] { return advance(); });
   } catch (...) {
-    calls_.clear();
+    withdraw();
     throw;
   }
   calls_.clear();
+}
+
+void Communicator::withdraw() {
+  calls_.clear();
+  for (uint32_t peer = 0; peer < size(); ++peer)
+    while (peer != rank_ && boxes_->between(rank_, peer).is_looked_at()) std::this_thread::yield();
 }
 
 // Does what can be done now; answers the first rank that has calls left, or size(). Calls with one peer keep their order.
@@ -87,6 +110,8 @@ void Communicator::check_size(const Mailbox::Message& message, uint32_t from, ui
 }
 
 void Communicator::take(Call& call, Mailbox& box) {
+  const Look look(box);
+  poll();
   const Mailbox::Message message = box.front();
   check_size(message, call.peer, call.bytes);
   std::memcpy(reinterpret_cast<void*>(call.data), message.data, message.bytes);
@@ -94,9 +119,18 @@ void Communicator::take(Call& call, Mailbox& box) {
   call.is_done = true;
 }
 
-// Every rank shows its values to every other and adds all of them up, ascending by rank.
 void Communicator::all_reduce(tenon_addr in, tenon_addr out, uint64_t n, void*) {
   if (collects_) throw sdk::Error(TENON_INVALID_ARGUMENT, "threads: all_reduce inside a group of calls");
+  try {
+    add_up(in, out, n);
+  } catch (...) {
+    withdraw();
+    throw;
+  }
+}
+
+// Every rank shows its values to every other and adds all of them up, ascending by rank.
+void Communicator::add_up(tenon_addr in, tenon_addr out, uint64_t n) {
   const uint64_t bytes = n * sizeof(float);
   std::vector<const float*> values(size(), reinterpret_cast<const float*>(in));
   std::vector<uint64_t> tickets(size());
@@ -112,6 +146,10 @@ void Communicator::all_reduce(tenon_addr in, tenon_addr out, uint64_t n, void*) 
   }
   boxes_->changed();
   await([&] { return first_peer([&](uint32_t peer) { return boxes_->between(peer, rank_).is_empty(); }); });
+  std::list<Look> looks;
+  for (uint32_t peer = 0; peer < size(); ++peer)
+    if (peer != rank_) looks.emplace_back(boxes_->between(peer, rank_));
+  poll();
   for (uint32_t peer = 0; peer < size(); ++peer) {
     if (peer == rank_) continue;
     const Mailbox::Message message = boxes_->between(peer, rank_).front();
@@ -126,6 +164,7 @@ void Communicator::all_reduce(tenon_addr in, tenon_addr out, uint64_t n, void*) 
     for (uint64_t i = 0; i < n; ++i) sums[i] += values[rank][i];
   for (uint32_t peer = 0; peer < size(); ++peer)
     if (peer != rank_) boxes_->between(peer, rank_).pop();
+  looks.clear();
   boxes_->changed();
   await([&] { return first_peer([&](uint32_t peer) { return boxes_->between(rank_, peer).taken() <= tickets[peer]; }); });
   if (overlaps) std::memcpy(reinterpret_cast<void*>(out), sums, bytes);

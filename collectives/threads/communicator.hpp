@@ -42,6 +42,9 @@ class Communicator final : public sdk::Communicator {
   void run();
   uint32_t advance();
   void take(Call& call, Mailbox& box);
+  void add_up(tenon_addr in, tenon_addr out, uint64_t n);
+  // The group has ended: until nobody looks at this rank's memory any more.
+  void withdraw();
   void check_size(const Mailbox::Message& message, uint32_t from, uint64_t bytes);
 
   std::shared_ptr<Mailboxes> boxes_;

@@ -42,6 +42,10 @@ class Mailbox {
   }
   const Message& front() const { return messages_[taken_.load(std::memory_order_relaxed) % kMessages]; }
   void pop() { taken_.fetch_add(1, std::memory_order_release); }
+  // By the receiver, around its looking at a message's bytes. A sender that gives up waits for it, as its memory may go then;
+  // a receiver that has said so and then sees that the group has ended does not look.
+  void look(bool begin) { is_looked_at_.store(begin); }
+  bool is_looked_at() const { return is_looked_at_.load(); }
 
  private:
   struct Copy {
@@ -53,6 +57,7 @@ class Mailbox {
   uint64_t n_copied_ = 0;
   alignas(64) std::atomic<uint64_t> posted_ = 0;
   alignas(64) std::atomic<uint64_t> taken_ = 0;
+  std::atomic<bool> is_looked_at_ = false;
 };
 
 // A group of n ranks. Any thread.
@@ -70,7 +75,7 @@ class Mailboxes {
   bool wait(Step&& step, std::chrono::milliseconds limit);
 
   void end(const std::string& why);
-  bool has_ended() const { return ended_.load(std::memory_order_acquire); }
+  bool has_ended() const { return ended_.load(); }
   std::string why() const;
 
  private:

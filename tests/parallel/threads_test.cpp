@@ -1,5 +1,6 @@
 // The collective "threads" by itself: order, groups of calls, ends.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <tenon/engine.hpp>
 #include <tenon/error.hpp>
 
@@ -166,6 +167,31 @@ TEST_F(Threads, AnAbortWakesThoseWhoWait) {
     return collective_->poll(comm);
   });
   EXPECT_EQ(statuses, std::vector<tenon_status>(3, TENON_CANCELLED));
+}
+
+// A sender that is woken by the end of its group may give its memory away at once: nobody must still be reading it.
+TEST_F(Threads, ASenderThatGivesUpIsReadNoMore) {
+  constexpr uint64_t kBytes = 96 << 20;  // more than is copied
+  std::vector<float> other(kBytes / sizeof(float));
+  for (int round = 0; round < 8; ++round) {
+    const auto exchange = [&](uint32_t rank, void* comm, tenon_addr data) {
+      if (round % 2) return collective_->all_reduce(comm, data, data, other.size(), TENON_ENC_F32, nullptr);
+      return rank ? collective_->recv(comm, data, kBytes, 0, nullptr) : collective_->send(comm, data, kBytes, 1, nullptr);
+    };
+    on_ranks(2, [&](uint32_t rank, void* comm) {
+      if (rank) return exchange(rank, comm, address(other.data()));
+      void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+      EXPECT_NE(memory, MAP_FAILED);
+      std::thread ends([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1 + round));  // about when the other one is in the middle
+        collective_->abort(comm);
+      });
+      const tenon_status status = exchange(rank, comm, address(memory));
+      munmap(memory, kBytes);
+      ends.join();
+      return status;
+    });
+  }
 }
 
 TEST_F(Threads, RefusesRanksThatAreNotThere) {

@@ -124,8 +124,8 @@ Output Model::Impl::forward_on_ranks(std::span<const Feed> feeds, const ForwardO
   command.best_only = options.best_only, command.never = options.never;
   for (const Feed& feed : feeds) command.feeds.push_back({feed.sequence->impl_->number, feed.tokens, feed.output_rows, feed.hidden, feed.overlay});
   Output out;
+  ForwardOptions how = options;  // copied here, not while another rank asks options.cancelled
   const auto own = [&](const CancelCallback& cancelled) {
-    ForwardOptions how = options;
     how.cancelled = cancelled;
     out = forward(feeds, how);
   };
