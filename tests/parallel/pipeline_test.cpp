@@ -222,5 +222,23 @@ TEST(PipelineShare, OfLayersThatShareKeysAndValuesIsOneRanks) {
   EXPECT_NE(refusal().find("share the keys and values of layer"), std::string::npos) << refusal();
 }
 
+// A layer that no list names is not cut into parts, whatever its types: here blk.3 has blocks as wide as a part would have to be.
+TEST(PipelineLists, CutOnlyLayersThatAreShared) {
+  ModelOptions options = options_for(model_path("llama"));
+  options.precision = Precision::kExact;
+  const auto logits = [&] {
+    const auto model = engine().load(options);
+    Sequence sequence = model->sequence();
+    return copy_of(model->forward(sequence, tokens(1, 20, *model), true));
+  };
+  const std::vector<float> expected = logits();
+  options.tensor_layers = "0@0,1;2@1,0";
+  const std::vector<float> found = logits();
+  EXPECT_LT(relative_error(found, expected), 1e-4);
+  EXPECT_GT(n_different(found, expected), 0u) << "sums in parts round differently";
+  options.tensor_layers = "3@0,1";
+  EXPECT_THROW(engine().load(options), Error);
+}
+
 }  // namespace
 }  // namespace tenon

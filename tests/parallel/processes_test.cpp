@@ -224,10 +224,10 @@ TEST_F(Processes, HearWhatWasSaid) {
 
 // What rank 0 alone refuses, between two slices of an answer: the other rank waits for it in an exchange until it is woken.
 TEST_F(Processes, ARefusalOfRank0AloneEndsThem) {
-  Others others(2, 2000);
+  Others others(2, 4000);
   {
     ModelOptions options = placed("qwen3", 2, 2);
-    options.rank_timeout_ms = 2000, options.max_decode_rows = 15;
+    options.rank_timeout_ms = 4000, options.max_decode_rows = 15;
     const auto model = engine().load(options);
     Sequence sequence = model->sequence();
     const auto ids = tokens(1, 60, *model);

@@ -45,7 +45,7 @@ struct ModelOptions {
   std::string tensor_layers, expert_layers;
   bool interleave_experts = false;  // owners have every n-th expert, not neighbours
   // Parts of sums over a cut axis, and of those inside an expert, folded in order: equal parts give equal bits on any number of
-  // ranks. 0: the fewest that the ranks allow. With fast_sums the collective adds up, in its own order.
+  // ranks. 0: as few as the ranks of each layer allow. With fast_sums the collective adds up, in its own order.
   uint32_t sum_parts = 0, expert_parts = 0;
   bool fast_sums = false;
   std::vector<uint32_t> devices;  // of each rank; empty: rank r has device r, or all have the only one

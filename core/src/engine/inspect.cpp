@@ -160,7 +160,8 @@ Json ranks_report(const Loaded& loaded) {
                     {"sent_bytes_a_row", share.sent_bytes()}, {"received_bytes_a_row", share.received_bytes()},
                     {"crossings", crossings(share)}});
   }
-  return {{"number", plan.n_ranks}, {"shown", loaded.place().rank}, {"sum_parts", plan.parts}, {"expert_parts", plan.expert_parts},
+  return {{"number", plan.n_ranks}, {"shown", loaded.place().rank}, {"sum_parts", plan.parts ? Json(plan.parts) : Json("ranks of the layer")},
+          {"expert_parts", plan.expert_parts ? Json(plan.expert_parts) : Json("ranks of the owner")},
           {"sent_bytes_a_row", each.at(loaded.place().rank)["sent_bytes_a_row"]},
           {"read_bytes_a_second", of_rank},
           {"most_decode_rows_a_second", 1 / std::max(least_seconds_a_row(shares, of_rank), 1e-9)},

@@ -36,7 +36,7 @@ std::string host_of(Reader& hello) {
 }  // namespace
 
 Patience::Patience(uint32_t timeout_ms)
-    : beat(std::clamp<int64_t>(timeout_ms / 4, 10, 10'000)), grace(std::min<int64_t>(timeout_ms, 10'000)) {}
+    : beat(std::clamp<int64_t>(timeout_ms / 4, 10, 10'000)), grace(std::min<int64_t>(timeout_ms / 2, 10'000)) {}
 
 ProcessRanks::ProcessRanks(std::unique_ptr<parallel::Control> control, std::unique_ptr<parallel::Communicator> answers,
                            const parallel::Communicator& values, Patience patience)
@@ -177,11 +177,10 @@ FirstProcess::FirstProcess(const tenon_collective& collective, const ModelOption
   control_ = std::make_unique<parallel::Control>(next_group(place_, options.collective));
   try {
     if (n_ranks != place_.n_ranks)
-      throw Error(ErrorKind::kUsage, fmt::format("the plan has {}, but {} started: mpirun -n {} starts as many, and -n {} of them can be "
-                                                 "used by --tensor-parallel {}",
+      throw Error(ErrorKind::kUsage, fmt::format("the plan has {}, but {} started: mpirun -n {} starts as many{}",
                                                  n_ranks == 1 ? "1 rank" : fmt::format("{} ranks", n_ranks),
                                                  place_.n_ranks == 1 ? "1 process was" : fmt::format("{} processes were", place_.n_ranks), n_ranks,
-                                                 place_.n_ranks, place_.n_ranks));
+                                                 place_.n_ranks == 1 ? "" : fmt::format(", --tensor-parallel {} has as many ranks", place_.n_ranks)));
     greet();
     answers_ = next_group(place_, options.collective);
     plugin::check_status(collective.unique(collective.self, place_.group.data()), "collective " + options.collective);

@@ -24,7 +24,7 @@ namespace tenon::engine {
 struct Patience {
   explicit Patience(uint32_t timeout_ms);
   std::chrono::milliseconds beat;   // between signs of life of rank 0
-  std::chrono::milliseconds grace;  // for the others, once one has failed or refused
+  std::chrono::milliseconds grace;  // for the others, once one has failed or refused: before they give up by themselves
 };
 
 // Ranks that are processes, seen from rank 0. Signs of life go out from a thread of its own between commands.

@@ -239,7 +239,7 @@ class Cutter {
     const auto q = values_.own(node.in[0]);
     if (!heads || !q || !heads_meet(*heads, kv_heads, attr.heads / attr.kv_heads))
       throw Error(ErrorKind::kUsage, fmt::format("{}: {} query heads over {} K/V heads cannot be cut in {}", node.name, attr.heads, attr.kv_heads,
-                                                 plan_.parts));
+                                                 values_.parts()));
     attr.heads = uint32_t(length(values_.own_of(*heads))), attr.kv_heads = uint32_t(length(values_.own_of(kv_heads)));
     Node out = node;
     set_attr(out, attr);
@@ -313,7 +313,7 @@ void check(const Graph& graph, const CutOptions& options) {
   if (options.rank >= plan.n_ranks) refuse(fmt::format("rank {} of {}", options.rank, plan.n_ranks));
   if (plan.layers.size() < std::max(graph.n_layers, 1u)) refuse(fmt::format("a plan of {} layers for a graph of {}", plan.layers.size(), graph.n_layers));
   for (const Plan::Layer& layer : plan.layers)
-    if (layer.tensor.empty() || !plan.parts || plan.parts % layer.tensor.size())
+    if (layer.tensor.empty() || plan.parts % layer.tensor.size())
       refuse(fmt::format("{} parts of a sum cannot be dealt to {} ranks", plan.parts, layer.tensor.size()));
 }
 

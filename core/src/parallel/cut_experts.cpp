@@ -33,7 +33,7 @@ class ExpertCutter {
  public:
   ExpertCutter(const graph::Graph& in, const Node& node, const Plan& plan, const Plan::Layer& layer, Values& values, Shares& shares)
       : in_(in), node_(node), plan_(plan), owners_(layer.owners), n_ranks_(uint32_t(layer.experts.size())), cuts_(n_ranks_ / owners_),
-        parts_(plan.expert_parts), values_(values), shares_(shares) {
+        parts_(plan.expert_parts ? plan.expert_parts : cuts_), values_(values), shares_(shares) {
     check();
     if (parts_ > 1) inner_ = parallel::cut(inner_axis(), parts_);
   }

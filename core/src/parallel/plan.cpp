@@ -126,17 +126,13 @@ void place_numbers(Plan& plan, const Numbers& n, const PickStages& pick) {
   }
 }
 
-// The parts asked for, or the fewest that can be dealt to groups of all these sizes.
+// The parts asked for. Where none are: as many as the ranks of a group, or 0 where groups have several sizes.
 uint32_t parts_of(const char* what, uint32_t asked, const std::vector<uint32_t>& sizes) {
-  uint32_t least = 1;
-  for (const uint32_t size : sizes) {
-    least = std::lcm(least, size);
+  if (!asked) return std::all_of(sizes.begin(), sizes.end(), [&](uint32_t size) { return size == sizes[0]; }) ? sizes[0] : 0;
+  for (const uint32_t size : sizes)
     if (asked % size) refuse("--sum-parts: {} {} cannot be dealt to {} ranks", asked, what, size);
-    if (least > kMostParts) refuse("groups of so many sizes need sums of {} parts, at most {} are served", least, kMostParts);
-  }
-  const uint32_t parts = asked ? asked : least;
-  if (parts > kMostParts) refuse("--sum-parts: {} {}, at most {} are served", parts, what, kMostParts);
-  return parts;
+  if (asked > kMostParts) refuse("--sum-parts: {} {}, at most {} are served", asked, what, kMostParts);
+  return asked;
 }
 
 }  // namespace

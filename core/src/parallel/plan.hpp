@@ -30,9 +30,9 @@ struct PlanOptions {
   uint32_t pipeline = 1;      // stages of whole layers
   std::string tensor_layers, expert_layers;  // lists in place of the numbers; "" = none
   bool interleave_experts = false;           // of n owners, the i-th has the experts i, i + n …, and not neighbours
-  uint32_t sum_parts = 0;     // of sums over a cut axis; 0 = the fewest that can be dealt to the ranks of every layer
+  uint32_t sum_parts = 0;     // of sums over a cut axis; 0 = as few as the ranks of each layer allow
   uint32_t expert_parts = 0;  // of the sums inside an expert; 0 = as sum_parts where every
-                              // expert is on all ranks of its layer, else the fewest that can be dealt
+                              // expert is on all ranks of its layer, else as few as the ranks of each owner allow
 };
 
 // Ranks are numbered from 0; rank 0 is the caller.
@@ -45,6 +45,7 @@ struct Plan {
   };
   uint32_t n_ranks = 1;
   std::vector<Layer> layers;  // of the graph, at least one
+  // Of sums over a cut axis, and inside an expert. 0: of a layer as many as it has ranks, of an owner as many as it is.
   uint32_t parts = 1, expert_parts = 1;
   bool interleave_experts = false;
   bool operator==(const Plan&) const = default;

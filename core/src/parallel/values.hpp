@@ -31,7 +31,7 @@ class Values {
   uint32_t n_ranks() const { return uint32_t(group_.size()); }
   bool is_mine() const { return at_ >= 0; }
   uint32_t place() const { return uint32_t(at_); }  // of this rank in the group that it is of
-  uint32_t parts() const { return options_.plan.parts; }
+  uint32_t parts() const { return options_.plan.parts ? options_.plan.parts : n_ranks(); }
   // Whether ranks may begin sums with what they have, instead of adding in order.
   bool sums_are_fast() const { return options_.fast_sums; }
   // Parts of this rank among all parts of a sum: the first, and the one behind the last.
