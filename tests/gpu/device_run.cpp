@@ -1,6 +1,7 @@
 #include "device_run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <stdexcept>
 
@@ -106,11 +107,7 @@ class Run {
       view.data = image_.add(nullptr, size_t(view.rows * view.row_bytes), "an output");
       views_out_.push_back(view);
     }
-    for (size_t i = 0; i < weights_.size(); ++i)
-      for (int p = 0; p < 4; ++p) {
-        const BorderBytes& plane = case_.weights[i].plane[p];
-        weights_[i].plane[p] = plane.empty() ? 0 : image_.add(plane.data(), plane.size(), "a weight");
-      }
+    for (size_t i = 0; i < weights_.size(); ++i) bind_weight(i);
     for (const Store& s : case_.stores) {
       tenon_store table = {};
       table.base = image_.add(s.base.data(), s.base.size(), "a store");
@@ -122,6 +119,44 @@ class Run {
     }
     workspace_ = image_.add(nullptr, size_t(plan.workspace), "the workspace");
     bind_step();
+  }
+
+  void bind_weight(size_t i) {
+    const uint32_t layout = result_.offer.pack_layout[i];
+    tenon_weight& table = weights_[i];
+    for (int p = 0; p < 4; ++p) {
+      const BorderBytes& plane = case_.weights[i].plane[p];
+      if (!layout) table.plane[p] = plane.empty() ? 0 : image_.add(plane.data(), plane.size(), "a weight");
+    }
+    if (!layout) return;
+    const tenon_pack pack = packing(i);
+    table.layout = layout;
+    table.plane[0] = image_.add(nullptr, size_t(pack.bytes), "a packed weight");
+  }
+
+  // The request for a weight's packed size; its source lies in host memory.
+  tenon_pack packing(size_t i) {
+    tenon_weight& source = sources_[i];
+    source = weights_[i];
+    source.layout = 0;
+    for (int p = 0; p < 4; ++p) source.plane[p] = reinterpret_cast<tenon_addr>(case_.weights[i].plane[p].data());
+    tenon_pack pack = {};
+    pack.struct_size = sizeof pack, pack.weight = uint32_t(i), pack.layout = result_.offer.pack_layout[i];
+    pack.rows = source.rows, pack.src = &source;
+    check(kernel_.pack(&kernel_, &node_, &pack), "pack");
+    return pack;
+  }
+
+  void pack_weights() {
+    for (size_t i = 0; i < weights_.size(); ++i) {
+      if (!weights_[i].layout) continue;
+      const int64_t rows = sources_[i].rows, slice = 64;
+      for (int64_t row = 0; row < rows; row += slice) {
+        tenon_pack pack = packing(i);
+        pack.row0 = row, pack.rows = std::min(slice, rows - row), pack.dst = weights_[i].plane[0];
+        check(kernel_.pack(&kernel_, &node_, &pack), "pack");
+      }
+    }
   }
 
   void bind_input(size_t i) {
@@ -182,11 +217,13 @@ class Run {
       check(backend.capture_end(backend.self, device_.stream(), &graph), "capture_end");
       check(status, "launch");
       image_.upload();
+      pack_weights();
       check(backend.replay(backend.self, graph, device_.stream()), "replay");
       check(backend.sync(backend.self, device_.stream(), 0), "sync");
       backend.destroy(backend.self, TENON_HANDLE_GRAPH, graph);
     } else {
       image_.upload();
+      pack_weights();
       check(kernel_.launch(&kernel_, &plan, &args, &exec), "launch");
       check(backend.sync(backend.self, device_.stream(), 0), "sync");
     }
@@ -230,6 +267,7 @@ class Run {
   uint32_t launch_rows_ = 0;
   std::vector<tenon_type> types_in_, types_out_;
   std::vector<tenon_weight> weights_;
+  std::array<tenon_weight, 8> sources_ = {};
   std::vector<tenon_store_type> store_types_;
   std::vector<tenon_view> views_in_, views_out_;
   std::vector<tenon_store> stores_;

@@ -45,6 +45,15 @@ void check_linear(const Device& device, bool is_small, std::vector<Line>& lines)
     checks.against_reference(product(6, 300, {random_weight("f16", 33, 300, 1)}, true), "a view");
     lines.push_back(checks.line());
   }
+  // Rows as q8_32; the reference reads the same codes, so what is left is rounding in f32.
+  Checks checks(device, "cuda.linear.q8", 1e-6, is_small);
+  for (const std::string& dtype : block_dtypes_32()) check_dtype(checks, dtype, {32, 160, 2080, 4448});
+  for (const std::string& dtype : block_dtypes_256()) check_dtype(checks, dtype, {256, 768, 2304, 4608});
+  checks.against_reference(product(6, 512,
+                                   {random_weight("q4_k", 33, 512, 1), random_weight("q6_k", 9, 512, 2),
+                                    random_weight("q4_k", 1, 512, 3), random_weight("q8_0", 64, 512, 4)}),
+                           "four weights");
+  lines.push_back(checks.line());
 }
 
 }  // namespace tenon::gpu_test

@@ -4,6 +4,7 @@
 
 #include "attention_limits.hpp"
 #include "ops.hpp"
+#include "packed.hpp"
 
 namespace tenon::cuda {
 namespace {
@@ -22,6 +23,12 @@ std::string not_plain(const sdk::Node& node, size_t ids = 0) {
     if (node.out()[i].encoding != TENON_ENC_F32)
       return sdk::text("output %d has encoding %u, expected f32", int(i), node.out()[i].encoding);
   return {};
+}
+
+// A weight has one form for all kernels of a model, so whoever can read the packed one asks for it.
+void pack_blocks(const sdk::Node& node, sdk::Offer& offer) {
+  for (size_t i = 0; i < node.weights().size(); ++i)
+    if (has_packed_form(codec_of(node.weights()[i].dtype))) offer.packs(int(i), kPackedLayout);
 }
 
 double bytes_of(const sdk::Node& node) {
@@ -67,9 +74,11 @@ sdk::Offer accept_plain(const sdk::Node& node) {
 
 sdk::Offer accept_embed(const sdk::Node& node) {
   TENON_REFUSE_UNLESS_PLAIN(node, 1);
-  if (codec_of(node.weights()[0].dtype) == Codec::kNone)
-    return sdk::refuse("no device code decodes %s", name_of(node.weights()[0].dtype).c_str());
-  return sdk::offer();
+  const tenon_weight& table = node.weights()[0];
+  if (codec_of(table.dtype) == Codec::kNone)
+    return sdk::refuse("no device code decodes %s", name_of(table.dtype).c_str());
+  sdk::Offer offer = sdk::offer();
+  return table.layout == kPackedLayout ? offer.packs(0, kPackedLayout) : offer;  // a head's, where it is tied
 }
 
 sdk::Offer accept_encode(const sdk::Node& node) {
@@ -112,7 +121,24 @@ sdk::Offer accept_linear(const sdk::Node& node) {
     decodes = decodes || !is_float(codec);
   }
   sdk::Offer offer = sdk::offer().cost(bytes_of(node));
+  pack_blocks(node, offer);
   return decodes ? offer.flag(TENON_OFFER_DEQUANTIZES) : offer;
+}
+
+sdk::Offer accept_linear_q8(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  if (node.attr<tenon_linear_attr>().flags & TENON_WEIGHT_ROUTER) return sdk::refuse("routers are computed in f32");
+  if (node.weights().size() > 4) return sdk::refuse("%u weights", unsigned(node.weights().size()));
+  for (const tenon_weight& w : node.weights()) {
+    if (!has_packed_form(codec_of(w.dtype)))
+      return sdk::refuse("%s has no packed form here", name_of(w.dtype).c_str());
+    if (w.flags & TENON_WEIGHT_ROUTER) return sdk::refuse("routers are computed in f32");
+    if (w.cols != node.in()[0].cols)
+      return sdk::refuse("a weight has %lld columns, the input %lld", wide(w.cols), wide(node.in()[0].cols));
+  }
+  sdk::Offer offer = sdk::offer().reads(0, sdk::Encoding::kQ8_32).cost(bytes_of(node));
+  pack_blocks(node, offer);
+  return offer;
 }
 
 sdk::Offer accept_glu(const sdk::Node& node) {

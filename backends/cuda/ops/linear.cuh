@@ -5,7 +5,7 @@
 // alone and among others.
 #pragma once
 
-#include "codecs.cuh"
+#include "packed.cuh"
 
 namespace tenon::cuda {
 
@@ -15,7 +15,18 @@ struct Matrix {
   const uint8_t* data;
   int64_t row_bytes;
   int32_t rows, cols;
+  PackedShape packed;  // of codecs that have a packed form
 };
+
+// Columns k … k + 7 of a row, n of which exist.
+template <Codec codec>
+__device__ inline void read_weights(const Matrix& w, int32_t row, int32_t k, int n, float* values) {
+  if constexpr (has_packed_form(codec)) {
+    read_packed<codec>({w.data, w.packed}, row, k, values);
+  } else {
+    Decoder<codec>::read(w.data + row * w.row_bytes, k, n, values);
+  }
+}
 
 __device__ inline void load_inputs(const View& x, bool is_vector, int64_t r, int32_t k, int32_t n, float* values) {
   if (is_vector && n == kEight) {
@@ -33,7 +44,6 @@ __global__ void __launch_bounds__(kLinearWarps* kWarp) linear(View x, bool is_ve
   const int32_t column = int32_t(blockIdx.x * kLinearWarps + threadIdx.x / kWarp);
   if (column >= w.rows) return;
   const int32_t lane = int32_t(threadIdx.x % kWarp);
-  const uint8_t* weights = w.data + column * w.row_bytes;
   const uint32_t rows = live.get();
   for (uint32_t row0 = blockIdx.y * kRows; row0 < rows; row0 += gridDim.y * kRows) {
     float sum[kRows];
@@ -41,7 +51,7 @@ __global__ void __launch_bounds__(kLinearWarps* kWarp) linear(View x, bool is_ve
     for (int32_t k = lane * kEight; k < w.cols; k += int32_t(kWarp) * kEight) {
       const int32_t n = w.cols - k < kEight ? w.cols - k : kEight;
       float weight[kEight];
-      Decoder<codec>::read(weights, k, n, weight);
+      read_weights<codec>(w, column, k, n, weight);
 #pragma unroll
       for (int i = 0; i < kRows; ++i) {
         if (row0 + i >= rows) continue;
@@ -70,9 +80,11 @@ struct LinearCall {
 inline LinearCall linear_call(const OpPlan& plan, const Launch& launch, int index) {
   const tenon_weight& weight = launch.weight(index);
   const View x = view_of(launch.in(0));
+  const Codec codec = plan.codec[index];
   return {x,
           view_of(launch.out(index)),
-          {array<uint8_t>(weight.plane[0]), weight.row_bytes, int32_t(weight.rows), int32_t(weight.cols)},
+          {array<uint8_t>(weight.plane[0]), weight.row_bytes, int32_t(weight.rows), int32_t(weight.cols),
+           has_packed_form(codec) ? packed_shape(codec, weight.rows, weight.cols) : PackedShape{}},
           has_vectors(x),
           live_rows(plan, launch)};
 }

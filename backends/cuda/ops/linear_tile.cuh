@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(kTileThreads) linear_tile(View x, bool is_vect
       float inputs[kEight] = {}, weights[kEight] = {};
       if (n > 0 && row0 + side < rows) load_inputs(x, is_vector, row0 + side, k, n, inputs);
       if (n > 0 && column0 + side < w.rows)
-        Decoder<codec>::read(w.data + int64_t(column0 + side) * w.row_bytes, k, n, weights);
+        read_weights<codec>(w, column0 + side, k, n, weights);
       __syncthreads();  // the part before has been used
       for (int i = 0; i < kEight; ++i) {
         memory.x[k_begin + i][side] = inputs[i];

@@ -6,6 +6,8 @@
 #include <memory>
 
 #include "../runtime.hpp"
+#include "pack.hpp"
+#include "packed.hpp"
 
 namespace tenon::cuda {
 namespace {
@@ -17,6 +19,7 @@ constexpr OpEntry kEntries[] = {
     {"encode", "cuda.encode", "cuda.encode", kBoth, sizeof(tenon_encode_attr), accept_encode, launch_encode, nullptr},
     {"norm", "cuda.norm", "cuda.norm", kBoth, sizeof(tenon_norm_attr), accept_norm, launch_norm, nullptr},
     {"linear", "cuda.linear", "cuda.linear.f32.warp", TENON_PHASE_DECODE, 0, accept_linear, launch_linear, nullptr},
+    {"linear", "cuda.linear.q8", "cuda.linear.q8", TENON_PHASE_DECODE, 0, accept_linear_q8, launch_linear_q8, nullptr, 10},
     {"linear", "cuda.linear.tile", "cuda.linear.f32.tile", TENON_PHASE_PREFILL, 0, accept_linear, launch_linear_tile,
      nullptr},
     {"glu", "cuda.glu", "cuda.glu", kBoth, sizeof(tenon_glu_attr), accept_glu, launch_glu, nullptr},
@@ -47,9 +50,16 @@ class OpKernel final : public sdk::Kernel {
   sdk::Offer accept(const sdk::Node& node, const sdk::Device&) const override {
     for (const tenon_weight& w : node.weights()) {
       if (w.parts > 1 || w.n_expert > 0) return sdk::refuse("reads plain weights, without parts or experts");
-      if (w.layout != 0) return sdk::refuse("reads weights as the file has them, not packed form %u", w.layout);
+      if (w.layout != 0 && w.layout != kPackedLayout) return sdk::refuse("knows no packed form %u", w.layout);
     }
     return entry_.accept(node).row_exact().capturable();
+  }
+
+  void pack(const sdk::Node&, const sdk::PackSlice& slice) const override {
+    tenon_pack& pack = *slice.table;
+    if (pack.dst) return pack_weight(pack);
+    pack.bytes = uint64_t(packed_shape(codec_of(pack.src->dtype), pack.src->rows, pack.src->cols).bytes());
+    pack.align = 256, pack.tail_pad = 0;
   }
 
   void plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_plan& plan) const override {
@@ -95,7 +105,7 @@ void register_ops(sdk::Registrar& registrar) {
   for (const OpEntry& entry : kEntries) {
     sdk::KernelInfo info;
     info.backend = "cuda", info.pattern = entry.pattern, info.numeric_class = entry.numeric_class;
-    info.phases = entry.phases;
+    info.phases = entry.phases, info.priority = entry.priority;
     registrar.kernel<OpKernel>(entry.name, info, entry);
   }
 }

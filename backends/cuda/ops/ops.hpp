@@ -29,6 +29,7 @@ void launch_encode(const OpPlan&, const Launch&);
 void launch_norm(const OpPlan&, const Launch&);
 void launch_linear(const OpPlan&, const Launch&);
 void launch_linear_tile(const OpPlan&, const Launch&);
+void launch_linear_q8(const OpPlan&, const Launch&);
 void launch_glu(const OpPlan&, const Launch&);
 void launch_gate(const OpPlan&, const Launch&);
 void launch_add(const OpPlan&, const Launch&);
@@ -58,12 +59,14 @@ struct OpEntry {
   AcceptFunction accept;
   LaunchFunction launch;
   PlanFunction plan;  // null: nothing to fill
+  int32_t priority = 0;
 };
 // The checks and plans, in accept.cpp.
 sdk::Offer accept_embed(const sdk::Node&);
 sdk::Offer accept_encode(const sdk::Node&);
 sdk::Offer accept_norm(const sdk::Node&);
 sdk::Offer accept_linear(const sdk::Node&);
+sdk::Offer accept_linear_q8(const sdk::Node&);
 sdk::Offer accept_glu(const sdk::Node&);
 sdk::Offer accept_gate(const sdk::Node&);
 sdk::Offer accept_pair(const sdk::Node&);

@@ -20,6 +20,8 @@
 #define __host__
 #define __shared__ static  // blocks run one after the other
 #define __launch_bounds__(...)
+#define __grid_constant__
+#define __forceinline__ inline
 #define TENON_CUDA_IS_EMULATED 1
 
 using std::isfinite;
@@ -35,6 +37,15 @@ struct dim3 {
 };
 struct alignas(16) float4 {
   float x, y, z, w;
+};
+struct int2 {
+  int x, y;
+};
+struct alignas(8) uint2 {
+  unsigned x, y;
+};
+struct alignas(16) uint4 {
+  unsigned x, y, z, w;
 };
 
 // Of the running thread. Launches are serialised.
@@ -120,6 +131,9 @@ struct cudaDeviceProp {
   int major, minor;
   size_t totalGlobalMem;
 };
+struct cudaPointerAttributes {
+  int device;
+};
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   size_t dynamicSmemBytes;
@@ -138,6 +152,7 @@ cudaError_t cudaDriverGetVersion(int*);
 cudaError_t cudaMemGetInfo(size_t*, size_t*);
 cudaError_t cudaMalloc(void**, size_t);
 cudaError_t cudaFree(void*);
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes*, const void*);
 cudaError_t cudaHostAlloc(void**, size_t, unsigned);
 cudaError_t cudaFreeHost(void*);
 cudaError_t cudaMemsetAsync(void*, int, size_t, cudaStream_t);

@@ -95,6 +95,7 @@ cudaError_t cudaMalloc(void** out, size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* p) { return std::free(p), cudaSuccess; }
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* out, const void*) { return out->device = current, cudaSuccess; }
 cudaError_t cudaHostAlloc(void** out, size_t bytes, unsigned) { return cudaMalloc(out, bytes); }
 cudaError_t cudaFreeHost(void* p) { return cudaFree(p); }
 
