@@ -157,6 +157,47 @@ const std::vector<std::string>& block_dtypes_256() {
   static const std::vector<std::string> all = {"q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_xs"};
   return all;
 }
+const std::vector<std::string>& other_dtypes() {
+  static const std::vector<std::string> all = {
+      "iq1_s",   "iq1_m",        "iq2_xxs",  "iq2_xs",        "iq2_s",          "iq3_xxs",    "iq3_s",
+      "tq1_0",   "tq2_0",        "mxfp4",    "nvfp4",         "fp8_e4m3",       "fp8_tensor", "fp8_tensor_bf16",
+      "fp8_row", "fp8_row_bf16", "fp8_b128", "fp8_b128_bf16", "nvfp4_modelopt", "nvfp4_ct"};
+  return all;
+}
+const std::vector<std::string>& all_dtypes() {
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> out;
+    for (const auto* some : {&float_dtypes(), &block_dtypes_32(), &block_dtypes_256(), &other_dtypes()})
+      out.insert(out.end(), some->begin(), some->end());
+    return out;
+  }();
+  return all;
+}
+
+namespace {
+
+// Random bytes, block by block, until the values are fit for use.
+Weight random_blocks(const std::string& dtype, int64_t rows, int64_t cols, Random& random) {
+  const tenon_dtype& record = Kit::instance().dtype(dtype);
+  Bytes bytes(size_t(rows * (cols / record.block_cols) * record.block_bytes));
+  std::vector<float> values(record.block_cols);
+  tenon_weight block = {};
+  block.struct_size = sizeof block, block.rows = 1, block.cols = record.block_cols;
+  block.row_bytes = record.block_bytes, block.dtype = Kit::instance().dtype_id(dtype);
+  const auto is_moderate = [&] {
+    if (record.decode(&block, 0, 1, values.data()) != TENON_OK) return false;
+    return std::all_of(values.begin(), values.end(), [](float v) { return std::fabs(v) < 1e3f; });
+  };
+  for (size_t at = 0; at < bytes.size(); at += record.block_bytes) {
+    block.plane[0] = reinterpret_cast<tenon_addr>(bytes.data() + at);
+    do {
+      for (size_t i = 0; i < record.block_bytes; ++i) bytes[at + i] = uint8_t(random.bits() >> 24);
+    } while (!is_moderate());
+  }
+  return Weight::raw(dtype, rows, cols, bytes.data(), bytes.size());
+}
+
+}  // namespace
 
 Weight random_weight(const std::string& dtype, int64_t rows, int64_t cols, uint64_t seed) {
   Random random(seed);
@@ -165,6 +206,9 @@ Weight random_weight(const std::string& dtype, int64_t rows, int64_t cols, uint6
   };
   if (is_one_of(float_dtypes())) return Weight::encoded(dtype, rows, cols, random.normals(size_t(rows * cols)));
   const tenon_dtype& record = Kit::instance().dtype(dtype);
+  if (is_one_of(other_dtypes()))
+    return record.encode ? Weight::encoded(dtype, rows, cols, random.normals(size_t(rows * cols)))
+                         : random_blocks(dtype, rows, cols, random);
   const int64_t blocks = rows * (cols / record.block_cols);
   Bytes bytes(size_t(blocks * record.block_bytes));
   for (uint8_t& byte : bytes) byte = uint8_t(random.bits() >> 24);

@@ -51,6 +51,9 @@ Weight random_weight(const std::string& dtype, int64_t rows, int64_t cols, uint6
 const std::vector<std::string>& float_dtypes();
 const std::vector<std::string>& block_dtypes_32();
 const std::vector<std::string>& block_dtypes_256();
+// Those that no kernel is built for on its own, and the planes of scales that some have.
+const std::vector<std::string>& other_dtypes();
+const std::vector<std::string>& all_dtypes();
 
 // The suites, each adding its lines.
 void check_backend(const Device& device, std::vector<Line>& lines);

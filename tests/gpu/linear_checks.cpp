@@ -37,11 +37,22 @@ void check_linear(const Device& device, bool is_small, std::vector<Line>& lines)
     for (const std::string& dtype : float_dtypes()) check_dtype(checks, dtype, {7, 100, 256, 1030});
     for (const std::string& dtype : block_dtypes_32()) check_dtype(checks, dtype, {32, 160, 2080});
     for (const std::string& dtype : block_dtypes_256()) check_dtype(checks, dtype, {256, 768, 2304});
+    for (const std::string& dtype : other_dtypes()) {
+      const int64_t block = Kit::instance().dtype(dtype).block_cols;
+      check_dtype(checks, dtype,
+                  block == 1    ? std::vector<int64_t>{130, 384, 1031}
+                  : block < 256 ? std::vector<int64_t>{192, 64, 2048}
+                                : std::vector<int64_t>{256, 768, 2304});
+    }
     // Several weights of one input, and an input that is a view without vectors.
     checks.against_reference(product(6, 512,
                                      {random_weight("q4_k", 33, 512, 1), random_weight("q8_0", 9, 512, 2),
                                       random_weight("bf16", 1, 512, 3), random_weight("q6_k", 64, 512, 4)}),
                              "four weights");
+    checks.against_reference(product(6, 512,
+                                     {random_weight("mxfp4", 33, 512, 1), random_weight("fp8_b128", 200, 512, 2),
+                                      random_weight("iq2_s", 5, 512, 3)}),
+                             "three weights");
     checks.against_reference(product(6, 300, {random_weight("f16", 33, 300, 1)}, true), "a view");
     lines.push_back(checks.line());
   }

@@ -78,7 +78,7 @@ int print(const std::vector<Line>& lines) {
 
 int run(const Options& options) {
   Kit& kit = Kit::instance();
-  for (const char* library : {"/libtenon_gguf.so", "/libtenon_reference.so"}) kit.load(options.plugins + library);
+  for (const char* library : {"/libtenon_gguf.so", "/libtenon_safetensors.so", "/libtenon_reference.so"}) kit.load(options.plugins + library);
   kit.load(options.cuda);
   const tenon_backend& backend = kit.backend("cuda");
   uint32_t n = 0;

@@ -75,10 +75,7 @@ void check_rope(Checks& checks) {
 }
 
 void check_embed(Checks& checks) {
-  std::vector<std::string> dtypes = float_dtypes();
-  dtypes.insert(dtypes.end(), block_dtypes_32().begin(), block_dtypes_32().end());
-  dtypes.insert(dtypes.end(), block_dtypes_256().begin(), block_dtypes_256().end());
-  for (const std::string& dtype : dtypes) {
+  for (const std::string& dtype : all_dtypes()) {
     const int64_t cols = dtype == "f16" ? 45 : 512;
     const auto make = [&](uint32_t rows, bool overlay) {
       OpCase c(TENON_OP_EMBED, tenon_embed_attr{sizeof(tenon_embed_attr), overlay ? 1.5f : 1.0f}, Step::plain(rows));

@@ -42,29 +42,6 @@ double bytes_of(const sdk::Node& node) {
 #define TENON_REFUSE_UNLESS_PLAIN(node, ids) \
   if (const std::string reason = not_plain(node, ids); !reason.empty()) return sdk::refuse("%s", reason.c_str())
 
-Codec codec_of(uint32_t dtype) {
-  switch (dtype) {
-    case TENON_DTYPE_F32:
-      return Codec::kF32;
-    case TENON_DTYPE_F16:
-      return Codec::kF16;
-    case TENON_DTYPE_BF16:
-      return Codec::kBf16;
-    default:
-      break;
-  }
-  static constexpr struct {
-    std::string_view name;
-    Codec codec;
-  } kBlocks[] = {{"q8_0", Codec::kQ8_0}, {"q4_0", Codec::kQ4_0}, {"q4_1", Codec::kQ4_1},    {"q5_0", Codec::kQ5_0},
-                 {"q5_1", Codec::kQ5_1}, {"q2_k", Codec::kQ2K},  {"q3_k", Codec::kQ3K},     {"q4_k", Codec::kQ4K},
-                 {"q5_k", Codec::kQ5K},  {"q6_k", Codec::kQ6K},  {"iq4_nl", Codec::kIq4Nl}, {"iq4_xs", Codec::kIq4Xs}};
-  const std::string_view name = sdk::dtype_name(dtype);
-  for (const auto& block : kBlocks)
-    if (block.name == name) return block.codec;
-  return Codec::kNone;
-}
-
 bool is_float(Codec codec) { return codec == Codec::kF32 || codec == Codec::kF16 || codec == Codec::kBf16; }
 
 sdk::Offer accept_plain(const sdk::Node& node) {

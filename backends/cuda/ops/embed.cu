@@ -1,30 +1,22 @@
 // embed: a thread for eight columns of a row. What cannot be looked up gives NaN, so that the fault stays in its row.
-#include "packed.cuh"
+#include "codecs_any.cuh"
 
 namespace tenon::cuda {
 namespace {
 
 constexpr unsigned kThreads = 128;
 
-struct Table {
-  const uint8_t* data;
-  int64_t rows, row_bytes;
-  float scale;
-  bool is_packed;
-  PackedShape packed;
-};
-
 template <Codec codec>
-__device__ void look_up(const Table& table, int32_t id, int32_t c, int32_t n, float* values) {
+__device__ void look_up(const Matrix& table, int32_t id, int32_t c, int32_t n, float* values) {
   if constexpr (has_packed_form(codec)) {
     if (table.is_packed) return read_packed<codec>({table.data, table.packed}, id, c, values);
   }
-  Decoder<codec>::read(table.data + id * table.row_bytes, c, n, values);
+  read_eight<codec>(table, id, c, n, values);
 }
 
 template <Codec codec>
-__global__ void embed(Table table, const uint8_t* token, int64_t token_step, View overlay, int64_t overlay_rows,
-                      const int32_t* overlay_row, View y, Live live) {
+__global__ void embed(Matrix table, float scale, const uint8_t* token, int64_t token_step, View overlay,
+                      int64_t overlay_rows, const int32_t* overlay_row, View y, Live live) {
   const int32_t c = int32_t(blockIdx.x * blockDim.x + threadIdx.x) * kEight;
   if (c >= y.cols) return;
   const int32_t n = y.cols - c < kEight ? y.cols - c : kEight;
@@ -37,7 +29,7 @@ __global__ void embed(Table table, const uint8_t* token, int64_t token_step, Vie
       for (int i = 0; i < n; ++i) values[i] = from < overlay_rows ? *overlay.at(from, c + i) : quiet_nan();
     } else if (id >= 0 && id < table.rows) {
       look_up<codec>(table, id, c, n, values);
-      for (int i = 0; i < n; ++i) values[i] *= table.scale;
+      for (int i = 0; i < n; ++i) values[i] *= scale;
     } else {
       for (int i = 0; i < n; ++i) values[i] = quiet_nan();
     }
@@ -48,21 +40,19 @@ __global__ void embed(Table table, const uint8_t* token, int64_t token_step, Vie
 }  // namespace
 
 void launch_embed(const OpPlan& plan, const Launch& launch) {
-  const tenon_weight& w = launch.weight(0);
   const tenon_view& token = launch.in(0);
-  const Codec codec = plan.codec[0];
-  const bool is_packed = w.layout == kPackedLayout;
-  const Table table = {array<uint8_t>(w.plane[0]), w.rows, w.row_bytes, plan.embed.scale, is_packed,
-                       is_packed ? packed_shape(codec, w.rows, w.cols) : PackedShape{}};
+  const Matrix table = matrix_of(launch.weight(0), plan.codec[0]);
   const bool has_overlay = launch.args.n_in > 1 && launch.step().overlay;
   const View y = view_of(launch.out(0)), overlay = has_overlay ? view_of(launch.in(1)) : View{};
   const dim3 grid(blocks_for(y.cols, kThreads * kEight), row_blocks(launch.rows()));
   const auto run = [&]<Codec codec>() {
-    enqueue(launch, "embed", embed<codec>, grid, kThreads, table, array<uint8_t>(token.data), token.row_bytes, overlay,
-            has_overlay ? launch.in(1).rows : int64_t(0), has_overlay ? array<int32_t>(launch.step().overlay) : nullptr,
-            y, live_rows(plan, launch));
+    enqueue(launch, "embed", embed<codec>, grid, kThreads, table, plan.embed.scale, array<uint8_t>(token.data),
+            token.row_bytes, overlay, has_overlay ? launch.in(1).rows : int64_t(0),
+            has_overlay ? array<int32_t>(launch.step().overlay) : nullptr, y, live_rows(plan, launch));
   };
-  if (!FloatCodecs::with(codec, run) && !BlockCodecs32::with(codec, run)) BlockCodecs256::with(codec, run);
+  const Codec codec = plan.codec[0];
+  if (!FloatCodecs::with(codec, run) && !BlockCodecs32::with(codec, run) && !BlockCodecs256::with(codec, run))
+    AnyCodec::with(codec, run);
 }
 
 }  // namespace tenon::cuda

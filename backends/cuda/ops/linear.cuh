@@ -5,26 +5,19 @@
 // alone and among others.
 #pragma once
 
-#include "packed.cuh"
+#include "matrix.cuh"
 
 namespace tenon::cuda {
 
 constexpr unsigned kLinearWarps = 4;
 
-struct Matrix {
-  const uint8_t* data;
-  int64_t row_bytes;
-  int32_t rows, cols;
-  PackedShape packed;  // of codecs that have a packed form
-};
-
-// Columns k … k + 7 of a row, n of which exist.
+// Columns k … k + 7 of a row, n of which exist, in the one form that products read: the packed one where there is one.
 template <Codec codec>
 __device__ inline void read_weights(const Matrix& w, int32_t row, int32_t k, int n, float* values) {
   if constexpr (has_packed_form(codec)) {
     read_packed<codec>({w.data, w.packed}, row, k, values);
   } else {
-    Decoder<codec>::read(w.data + row * w.row_bytes, k, n, values);
+    read_eight<codec>(w, row, k, n, values);
   }
 }
 
@@ -80,13 +73,7 @@ struct LinearCall {
 inline LinearCall linear_call(const OpPlan& plan, const Launch& launch, int index) {
   const tenon_weight& weight = launch.weight(index);
   const View x = view_of(launch.in(0));
-  const Codec codec = plan.codec[index];
-  return {x,
-          view_of(launch.out(index)),
-          {array<uint8_t>(weight.plane[0]), weight.row_bytes, int32_t(weight.rows), int32_t(weight.cols),
-           has_packed_form(codec) ? packed_shape(codec, weight.rows, weight.cols) : PackedShape{}},
-          has_vectors(x),
-          live_rows(plan, launch)};
+  return {x, view_of(launch.out(index)), matrix_of(weight, plan.codec[index]), has_vectors(x), live_rows(plan, launch)};
 }
 
 // Enqueues the product with one weight, whose codec is in the list; false if it is not.
@@ -109,5 +96,6 @@ bool launch_linear_of(const OpPlan& plan, const Launch& launch, int index) {
 bool launch_linear_float(const OpPlan&, const Launch&, int index);
 bool launch_linear_32(const OpPlan&, const Launch&, int index);
 bool launch_linear_256(const OpPlan&, const Launch&, int index);
+bool launch_linear_any(const OpPlan&, const Launch&, int index);
 
 }  // namespace tenon::cuda

@@ -10,7 +10,7 @@ bool launch_linear_float(const OpPlan& plan, const Launch& launch, int index) {
 void launch_linear(const OpPlan& plan, const Launch& launch) {
   for (int i = 0; i < int(launch.args.n_weight); ++i)
     if (!launch_linear_float(plan, launch, i) && !launch_linear_32(plan, launch, i) &&
-        !launch_linear_256(plan, launch, i))
+        !launch_linear_256(plan, launch, i) && !launch_linear_any(plan, launch, i))
       throw sdk::Error(TENON_INTERNAL, sdk::text("linear: weight %d has a form that accept() refuses", i));
 }
 

@@ -37,8 +37,7 @@ __global__ void __launch_bounds__(kTileThreads) linear_tile(View x, bool is_vect
       const int32_t k = k0 + k_begin, left = w.cols - k, n = left < 0 ? 0 : left < kEight ? left : kEight;
       float inputs[kEight] = {}, weights[kEight] = {};
       if (n > 0 && row0 + side < rows) load_inputs(x, is_vector, row0 + side, k, n, inputs);
-      if (n > 0 && column0 + side < w.rows)
-        read_weights<codec>(w, column0 + side, k, n, weights);
+      if (n > 0 && column0 + side < w.rows) read_weights<codec>(w, column0 + side, k, n, weights);
       __syncthreads();  // the part before has been used
       for (int i = 0; i < kEight; ++i) {
         memory.x[k_begin + i][side] = inputs[i];
@@ -84,5 +83,6 @@ bool launch_linear_tile_of(const OpPlan& plan, const Launch& launch, int index) 
 bool launch_linear_tile_float(const OpPlan&, const Launch&, int index);
 bool launch_linear_tile_32(const OpPlan&, const Launch&, int index);
 bool launch_linear_tile_256(const OpPlan&, const Launch&, int index);
+bool launch_linear_tile_any(const OpPlan&, const Launch&, int index);
 
 }  // namespace tenon::cuda

@@ -24,7 +24,28 @@ enum class Codec : uint32_t {
   kQ5K,
   kQ6K,
   kIq4Nl,
-  kIq4Xs
+  kIq4Xs,
+  kIq1S,
+  kIq1M,
+  kIq2Xxs,
+  kIq2Xs,
+  kIq2S,
+  kIq3Xxs,
+  kIq3S,
+  kTq1_0,
+  kTq2_0,
+  kMxfp4,
+  kNvfp4,
+  // E4M3, and the dtypes of several planes.
+  kFp8,
+  kFp8Tensor,
+  kFp8TensorBf16,
+  kFp8Row,
+  kFp8RowBf16,
+  kFp8B128,
+  kFp8B128Bf16,
+  kNvfp4Modelopt,
+  kNvfp4Ct
 };
 
 // Made by plan(), immutable afterwards; tenon_plan.impl points at it.
