@@ -205,6 +205,21 @@ TEST_F(MatcherTest, StatementsThatShareNothingAreNotJoined) {
   EXPECT_FALSE(find("a = add(x, r); n = norm(y; w) -> a, n"));
 }
 
+TEST_F(MatcherTest, StatementsThatShareNothingAreJoinedWithinALayer) {
+  const auto make_two = [&](uint32_t second) {
+    make([&](const Builder& b, int32_t x) {
+      b.layer(0);
+      const int32_t q = b.norm(x, b.weight("w0", 1, 8));
+      b.layer(second);
+      return b.add(q, b.norm(x, b.weight("w1", 1, 8)));
+    });
+  };
+  make_two(0);
+  EXPECT_TRUE(find("q = norm(x; a); k = norm(y; b) -> q, k"));
+  make_two(1);
+  EXPECT_FALSE(find("q = norm(x; a); k = norm(y; b) -> q, k"));
+}
+
 TEST_F(MatcherTest, OneNameIsOneValueAndOneWeight) {
   make([&](const Builder& b, int32_t x) {
     const int32_t g = b.linear(x, {b.weight("m0", 8, 8)})[0], u = b.linear(x, {b.weight("m1", 8, 8)})[0];

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <mutex>
 #include <random>
 #include <set>
@@ -37,6 +38,7 @@ Divide divide;
 std::atomic<bool> delays = false;
 std::mutex failing_mutex;
 std::string failing_node;
+std::map<std::string, uint32_t> launch_flags;  // of the last launch of each kernel on a stream
 
 const float* row_of(const tenon_view& v, int64_t r) {
   return reinterpret_cast<const float*>(v.data + uint64_t(r * v.row_bytes));
@@ -82,6 +84,7 @@ tenon_status launch_any(const tenon_kernel* kernel, const tenon_plan* plan, cons
       return plugin::set_message(TENON_INTERNAL, "made to fail");
   }
   if (exec->stream) {
+    launch_flags[std::string(core_test::view(kernel->name))] = exec->flags;
     tenon_exec later = *exec;
     later.stream = nullptr;
     static_cast<core_test::FakeStream*>(exec->stream)->submit([=, args = *args] {
@@ -336,6 +339,20 @@ TEST_F(StreamTest, LaunchedAndReplayedStepsComputeTheSame) {
   EXPECT_EQ(device_.stream.graphs.size(), 3u) << "the body with a tail of 4, a tail of 4, one of 3";
   EXPECT_EQ(run(replayed), expected);
   EXPECT_EQ(device_.stream.graphs.size(), 3u);
+}
+
+// A launch may begin before its neighbour's end where both offer it, and there is a neighbour in its graph.
+TEST_F(StreamTest, NeighboursThatOfferItOverlap) {
+  for (const char* early : {"embed", "scale", "add"})
+    by_op_[early]->accept = [](const tenon_node&, tenon_offer& offer) -> const char* {
+      offer.flags |= TENON_OFFER_CAPTURABLE | TENON_OFFER_PDL;
+      return nullptr;
+    };
+  run(compile(device_, 1, kRows, 4, false, true));
+  EXPECT_EQ(launch_flags.at("k.embed"), 0u) << "the first";
+  EXPECT_EQ(launch_flags.at("k.scale"), uint32_t(TENON_OFFER_PDL));
+  EXPECT_EQ(launch_flags.at("k.add"), uint32_t(TENON_OFFER_PDL));
+  EXPECT_EQ(launch_flags.at("k.select_rows"), 0u) << "offers nothing";
 }
 
 TEST_F(StreamTest, AFailedStepIsWaitedFor) {

@@ -499,7 +499,7 @@ typedef struct tenon_args {
 } tenon_args;
 
 typedef struct tenon_exec {
-  uint32_t struct_size, flags; /* TENON_OFFER_PDL: both stream neighbours are PDL kernels */
+  uint32_t struct_size, flags; /* TENON_OFFER_PDL: this launch and the one before it on the stream offer it */
   tenon_addr workspace;        /* shared by the launch; contents undefined on entry */
   void* scratch;               /* of this worker, 64-byte aligned; contents undefined on entry */
   void* stream;                /* as the backend's native() gives it; null on a CPU */

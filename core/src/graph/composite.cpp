@@ -156,9 +156,11 @@ std::optional<Match> match_pattern(const Pattern& pattern, std::span<const Node>
   for (size_t s = 1; s < pattern.statements.size(); ++s) {
     bool found = false;
     for (size_t i = from; i < end && !found; ++i) {
-      // A statement hangs on the group by a name that is bound already, or two unrelated nodes would be joined.
+      // A statement hangs on the group by a name that is bound already, or by its layer (a query's norm beside a key's): else
+      // two unrelated nodes would be joined.
       const Pattern::Statement& statement = pattern.statements[s];
-      if (!hangs_on(bound.value, statement.in) && !hangs_on(bound.store, statement.store)) continue;
+      const bool is_tied = hangs_on(bound.value, statement.in) || hangs_on(bound.store, statement.store);
+      if (!is_tied && (nodes[first].layer == kNoLayer || nodes[i].layer != nodes[first].layer)) continue;
       Bound trial = bound;
       if (!trial.bind_all(statement, nodes[i])) continue;
       bound = std::move(trial);

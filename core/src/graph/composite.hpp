@@ -29,7 +29,7 @@ struct Pattern {
 Pattern parse_pattern(std::string_view text);
 
 // The nodes of `nodes` that form the pattern with its first statement at `first`, in statement order; nullopt if it does not
-// fit there. A value that the group does not give out must have no reader outside; every other node between the first and
+// fit there. A statement that shares no value and no store with those before it stands for a node of the same layer. A value that the group does not give out must have no reader outside; every other node between the first and
 // the last must neither read the group's values nor give it operands. `is_kept` says that a value is needed elsewhere
 // (taps, logits).
 struct Match {

@@ -18,6 +18,9 @@ namespace {
 
 std::string_view view(tenon_str text) { return {text.data, size_t(text.size)}; }
 
+// May begin before the launch in front of it on the stream has ended.
+bool is_early(const tenon_offer& offer) { return offer.flags & TENON_OFFER_PDL; }
+
 // Rows are rounded up to these, so that few graphs serve every batch; beyond the last one to multiples of 64.
 constexpr uint32_t kBuckets[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64};
 
@@ -230,6 +233,7 @@ void Program::work(Run& run, const tenon_exec& team_exec) {
     if (i < run.stop_at.load(std::memory_order_relaxed)) {
       exec.workspace = shared_.address() + node.workspace;
       exec.counter = &counters_[i].value;
+      exec.flags = i != run.begin && is_early(nodes_[i].selected->offer) && is_early(nodes_[i - 1].selected->offer) ? TENON_OFFER_PDL : 0u;
       const tenon_status status = launch(i, node.by_outputs ? run.outputs : run.rows, exec);
       if (status != TENON_OK) {
         const std::lock_guard lock(run.mutex);

@@ -331,14 +331,14 @@ class Selector {
     std::stable_sort(composites.begin(), composites.end(), [](const Composite& a, const Composite& b) {
       return a.pattern.statements.size() > b.pattern.statements.size();
     });
+    std::vector<graph::Node> plain;  // those of out_.nodes
+    for (const auto& one : out_.nodes) plain.push_back(one->node);
     for (const Composite& composite : composites)
-      for (size_t i = 0; i < out_.nodes.size(); ++i) fuse_at(composite.pattern, composite.text, i);
+      for (size_t i = 0; i < plain.size(); ++i) fuse_at(composite.pattern, composite.text, i, plain);
   }
 
-  void fuse_at(const graph::Pattern& pattern, std::string_view text, size_t first) {
-    if (out_.nodes[first]->node.op != pattern.statements[0].op) return;
-    std::vector<graph::Node> plain;
-    for (const auto& one : out_.nodes) plain.push_back(one->node);
+  void fuse_at(const graph::Pattern& pattern, std::string_view text, size_t first, std::vector<graph::Node>& plain) {
+    if (plain[first].op != pattern.statements[0].op) return;
     const auto match = graph::match_pattern(pattern, plain, first, out_.graph, is_kept, &out_.graph);
     if (!match) return;
     auto fused = std::make_unique<Selected>();
@@ -364,8 +364,12 @@ class Selector {
     choice.kernel = view(candidate->kernel->name), choice.numeric_class = view(candidate->kernel->numeric_class);
     choice.flags = candidate->offer.flags;
     out_.choices.push_back(std::move(choice));
+    plain[match->nodes.back()] = match->group;
     out_.nodes[match->nodes.back()] = std::move(fused);
-    for (size_t k = match->nodes.size() - 1; k-- > 0;) out_.nodes.erase(out_.nodes.begin() + ptrdiff_t(match->nodes[k]));
+    for (size_t k = match->nodes.size() - 1; k-- > 0;) {
+      const auto at = ptrdiff_t(match->nodes[k]);
+      out_.nodes.erase(out_.nodes.begin() + at), plain.erase(plain.begin() + at);
+    }
   }
 
   void request_weights(Selected& one) {
