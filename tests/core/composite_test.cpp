@@ -210,7 +210,7 @@ TEST_F(MatcherTest, StatementsThatShareNothingAreJoinedWithinALayer) {
     make([&](const Builder& b, int32_t x) {
       b.layer(0);
       const int32_t q = b.norm(x, b.weight("w0", 1, 8));
-      b.layer(second);
+      if (second) b.layer(second);
       return b.add(q, b.norm(x, b.weight("w1", 1, 8)));
     });
   };
