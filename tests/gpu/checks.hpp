@@ -60,6 +60,7 @@ void check_backend(const Device& device, std::vector<Line>& lines);
 void check_elementwise(const Device& device, bool is_small, std::vector<Line>& lines);
 void check_rows(const Device& device, bool is_small, std::vector<Line>& lines);
 void check_linear(const Device& device, bool is_small, std::vector<Line>& lines);
+void check_experts(const Device& device, bool is_small, std::vector<Line>& lines);
 void check_attention(const Device& device, bool is_small, std::vector<Line>& lines);
 void check_recurrent(const Device& device, bool is_small, std::vector<Line>& lines);
 

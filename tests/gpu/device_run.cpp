@@ -62,10 +62,12 @@ class Run {
     for (const Input& x : case_.in)
       types_in_.push_back({x.ids ? uint32_t(TENON_ENC_I32) : uint32_t(TENON_ENC_F32), x.domain, x.cols, x.groups});
     for (const Output& y : case_.out) types_out_.push_back({TENON_ENC_F32, y.domain, y.cols, 1});
+    if (case_.op == TENON_OP_ROUTE) types_out_[0].encoding = TENON_ENC_I32;  // ids
     for (const Weight& w : case_.weights) {
       tenon_weight table = {};
       table.struct_size = sizeof table, table.dtype = Kit::instance().dtype_id(w.dtype);
       table.rows = w.rows, table.cols = w.cols, table.row_bytes = w.row_bytes, table.flags = w.flags;
+      table.n_expert = w.n_expert, table.expert_stride = w.expert_stride;
       weights_.push_back(table);
     }
     for (const Store& s : case_.stores) store_types_.push_back(s.type);
@@ -85,6 +87,8 @@ class Run {
     const tenon_status status = kernel_.accept(&kernel_, &node_, &device_.table(), &offer);
     if (status == TENON_UNSUPPORTED) return result_.why_not = offer.why_not, false;
     check(status, "accept");
+    if (!case_.absent.empty() && !(offer.flags & TENON_OFFER_PARTIAL_BANK))
+      return result_.why_not = "it does not offer to skip experts that are elsewhere", false;
     result_.accepted = true;
     for (size_t i = 0; i < types_in_.size(); ++i)
       result_.in_encoding.push_back(types_in_[i].encoding = offer.in_encoding[i]);
@@ -108,6 +112,7 @@ class Run {
       views_out_.push_back(view);
     }
     for (size_t i = 0; i < weights_.size(); ++i) bind_weight(i);
+    bind_bank();
     for (const Store& s : case_.stores) {
       tenon_store table = {};
       table.base = image_.add(s.base.data(), s.base.size(), "a store");
@@ -132,6 +137,24 @@ class Run {
     const tenon_pack pack = packing(i);
     table.layout = layout;
     table.plane[0] = image_.add(nullptr, size_t(pack.bytes), "a packed weight");
+  }
+
+  void bind_bank() {
+    if (case_.op != TENON_OP_EXPERT_FFN) return;
+    std::vector<uint64_t> experts;
+    for (const tenon_weight& w : weights_)
+      for (uint32_t e = 0; e < w.n_expert; ++e) experts.push_back(w.plane[0] + e * uint64_t(w.expert_stride));
+    const uint32_t n = weights_[0].n_expert;
+    for (const uint32_t e : case_.absent)
+      for (size_t which = 0; which < weights_.size(); ++which) experts[which * n + e] = 0;
+    bank_ = {};
+    bank_.struct_size = sizeof bank_, bank_.n_expert = n;
+    bank_.address = image_.add(experts.data(), experts.size() * 8, "the table of experts");
+    if (!case_.macro.empty()) bank_.macro = image_.add(case_.macro.data(), case_.macro.size() * 4, "factors of experts");
+    for (tenon_weight& w : weights_) {
+      w.bank = &bank_;
+      if (!case_.absent.empty()) w.expert_stride = 0;
+    }
   }
 
   // The request for a weight's packed size; its source lies in host memory.
@@ -264,6 +287,7 @@ class Run {
   tenon_node node_;
   tenon_step table_;
   tenon_addr workspace_ = 0;
+  tenon_bank bank_ = {};
   uint32_t launch_rows_ = 0;
   std::vector<tenon_type> types_in_, types_out_;
   std::vector<tenon_weight> weights_;

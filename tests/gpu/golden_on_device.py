@@ -24,7 +24,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--tenon", required=True)
     parser.add_argument("--models", type=pathlib.Path, required=True)
-    parser.add_argument("--architectures", default="gemma3,qwen35", help="folders of --models; the others are named and skipped")
+    parser.add_argument("--architectures", default="gemma3,qwen35", help="folders of --models, or all; the others are named and skipped")
     parser.add_argument("--backend", default="cuda")
     parser.add_argument("--cases", default="", help="names of cases; empty = all, and the perplexity")
     parser.add_argument("--greedy", type=int, default=48, help="tokens of each greedy text")
@@ -39,21 +39,28 @@ def main():
 
     print(f"{'model':<24} {'precision':<10} {'checks':>7} {'failed':>7} {'seconds':>8}")
     failed = 0
-    for file in sorted(options.models.glob("*/golden/*.json")):
-        if file.name == "tokenizer.json":
-            continue
-        if file.parent.parent.name not in options.architectures.split(","):
-            print(f"{file.stem}: skipped, not asked for")
-            continue
-        model = file.parent.parent / (file.stem + ".gguf")
+    wanted_folders = options.architectures.split(",")
+    folders = sorted(path.parent for path in options.models.glob("*/golden") if (path.parent / "golden").is_dir())
+    heldout = next(path for path in (options.models / "heldout.txt", options.models / "tools" / "heldout.txt") if path.exists())
+    missing = [name for name in wanted_folders if name != "all" and name not in [folder.name for folder in folders]]
+    if missing:
+        parser.error(f"{options.models} has no {', '.join(missing)}")
+    models = []
+    for folder in folders:
+        if folder.name in wanted_folders or "all" in wanted_folders:
+            models += golden.models_of(folder)
+        else:
+            print(f"{folder.name}: skipped, not asked for")
+    for model, name in models:
+        file = (model.parent / "golden" / (name + ".json"))
         for precision in options.precision.split(","):
             faults, begin = golden.Faults(), time.time()
             with tempfile.TemporaryDirectory() as scratch:
-                test = OnDevice(options.tenon, model, file, options.models / "heldout.txt", precision, faults,
+                test = OnDevice(options.tenon, model, file, heldout, precision, faults,
                                 pathlib.Path(scratch))
-                wanted = [name for name in options.cases.split(",") if name]
-                test.data["cases"] = {name: case for name, case in test.data["cases"].items() if not wanted or name in wanted}
-                test.data["mtp"] = [name for name in test.data.get("mtp", []) if name in test.data["cases"]]
+                wanted = [case for case in options.cases.split(",") if case]
+                test.data["cases"] = {key: case for key, case in test.data["cases"].items() if not wanted or key in wanted}
+                test.data["mtp"] = [case for case in test.data.get("mtp", []) if case in test.data["cases"]]
                 for case in test.data["cases"].values():
                     case["greedy_ids"] = case["greedy_ids"][:options.greedy]
                 if wanted:
@@ -61,9 +68,9 @@ def main():
                 try:
                     test.run()
                 except (RuntimeError, OSError, ValueError) as error:
-                    faults.expect(False, f"{file.stem} {precision}: {error}")
+                    faults.expect(False, f"{name} {precision}: {error}")
             failed += len(faults.messages)
-            print(f"{file.stem:<24} {precision:<10} {faults.checks:>7} {len(faults.messages):>7} {time.time() - begin:>8.1f}",
+            print(f"{name:<24} {precision:<10} {faults.checks:>7} {len(faults.messages):>7} {time.time() - begin:>8.1f}",
                   flush=True)
     return 1 if failed else 0
 

@@ -97,6 +97,7 @@ int run(const Options& options) {
   suite("elementwise", [&] { check_elementwise(device, options.is_small, lines); });
   suite("rows", [&] { check_rows(device, options.is_small, lines); });
   suite("linear", [&] { check_linear(device, options.is_small, lines); });
+  suite("experts", [&] { check_experts(device, options.is_small, lines); });
   suite("attention", [&] { check_attention(device, options.is_small, lines); });
   suite("recurrent", [&] { check_recurrent(device, options.is_small, lines); });
   const int failed = print(lines);

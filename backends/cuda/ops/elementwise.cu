@@ -1,5 +1,5 @@
 // Ops that treat each element on its own: one thread an element.
-#include "device.cuh"
+#include "glu.cuh"
 
 namespace tenon::cuda {
 namespace {
@@ -60,15 +60,7 @@ struct Glu {
   uint32_t activation;
   float limit, alpha;
   __device__ float operator()(uint32_t r, int32_t c) const {
-    float g = *gate.at(r, c), u = *up.at(r, c);
-    const bool is_oai = activation == TENON_ACT_SWIGLU_OAI;  // the one whose limit stands before the activation
-    if (!is_oai) g = activate(activation, g);
-    if (limit > 0) {
-      if (g > limit) g = limit;
-      if (u > limit) u = limit;
-      if (u < -limit) u = -limit;
-    }
-    return is_oai ? g / (1.0f + expf(-alpha * g)) * (u + 1.0f) : g * u;
+    return glu_of(activation, limit, alpha, *gate.at(r, c), *up.at(r, c));
   }
 };
 struct Gate {

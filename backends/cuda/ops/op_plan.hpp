@@ -64,6 +64,9 @@ struct OpPlan {
     tenon_attention_attr attention;
     tenon_short_conv_attr short_conv;
     tenon_gated_delta_rule_attr delta;
+    tenon_route_attr route;
+    tenon_expert_ffn_attr expert_ffn;
+    tenon_latent_attention_attr latent;
   };
   Codec codec[4];  // of weights, or of a store's K and V
   tenon_store_type store;

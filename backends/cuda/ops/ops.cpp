@@ -38,6 +38,12 @@ constexpr OpEntry kEntries[] = {
      launch_short_conv, nullptr},
     {"gated_delta_rule", "cuda.gated_delta_rule", "cuda.gated_delta_rule.sequential", kBoth,
      sizeof(tenon_gated_delta_rule_attr), accept_delta, launch_delta, nullptr},
+    {"route", "cuda.route", "cuda.route", kBoth, sizeof(tenon_route_attr), accept_route, launch_route, nullptr},
+    {"expert_ffn", "cuda.expert_ffn", "cuda.expert_ffn.f32.warp", TENON_PHASE_DECODE, sizeof(tenon_expert_ffn_attr),
+     accept_expert_ffn, launch_expert_ffn, plan_expert_ffn},
+    {"expert_ffn", "cuda.expert_ffn.tile", "cuda.expert_ffn.f32.tile", TENON_PHASE_PREFILL,
+     sizeof(tenon_expert_ffn_attr), accept_expert_ffn, launch_expert_ffn_tile, plan_expert_ffn},
+    {"fold_slots", "cuda.fold_slots", "cuda.fold_slots", kBoth, 0, accept_fold_slots, launch_fold_slots, nullptr},
     {"select_rows", "cuda.select_rows", "cuda.select_rows", kBoth, 0, accept_plain, launch_select_rows, nullptr},
     {"logits_tail", "cuda.logits_tail", "cuda.logits_tail", kBoth, sizeof(tenon_scale_attr), accept_logits_tail,
      launch_logits_tail, nullptr},
@@ -49,7 +55,8 @@ class OpKernel final : public sdk::Kernel {
 
   sdk::Offer accept(const sdk::Node& node, const sdk::Device&) const override {
     for (const tenon_weight& w : node.weights()) {
-      if (w.parts > 1 || w.n_expert > 0) return sdk::refuse("reads plain weights, without parts or experts");
+      if (w.parts > 1) return sdk::refuse("reads weights without parts, not %u", w.parts);
+      if (w.n_expert > 0 && node.op() != TENON_OP_EXPERT_FFN) return sdk::refuse("reads plain weights, not experts");
       if (w.layout != 0 && w.layout != kPackedLayout) return sdk::refuse("knows no packed form %u", w.layout);
     }
     return entry_.accept(node).row_exact().capturable();

@@ -42,6 +42,10 @@ void launch_kv_write(const OpPlan&, const Launch&);
 void launch_attention(const OpPlan&, const Launch&);
 void launch_short_conv(const OpPlan&, const Launch&);
 void launch_delta(const OpPlan&, const Launch&);
+void launch_route(const OpPlan&, const Launch&);
+void launch_expert_ffn(const OpPlan&, const Launch&);
+void launch_expert_ffn_tile(const OpPlan&, const Launch&);
+void launch_fold_slots(const OpPlan&, const Launch&);
 void launch_select_rows(const OpPlan&, const Launch&);
 void launch_logits_tail(const OpPlan&, const Launch&);
 
@@ -61,7 +65,7 @@ struct OpEntry {
   PlanFunction plan;  // null: nothing to fill
   int32_t priority = 0;
 };
-// The checks and plans, in accept.cpp.
+// The checks and plans, in accept.cpp and accept_experts.cpp.
 sdk::Offer accept_embed(const sdk::Node&);
 sdk::Offer accept_encode(const sdk::Node&);
 sdk::Offer accept_norm(const sdk::Node&);
@@ -77,7 +81,11 @@ sdk::Offer accept_attention(const sdk::Node&);
 sdk::Offer accept_short_conv(const sdk::Node&);
 sdk::Offer accept_delta(const sdk::Node&);
 sdk::Offer accept_logits_tail(const sdk::Node&);
+sdk::Offer accept_route(const sdk::Node&);
+sdk::Offer accept_expert_ffn(const sdk::Node&);
+sdk::Offer accept_fold_slots(const sdk::Node&);
 uint64_t plan_attention(const sdk::Node&, OpPlan&);
+uint64_t plan_expert_ffn(const sdk::Node&, OpPlan&);
 
 Codec codec_of(uint32_t dtype);  // kNone: device code cannot decode it
 bool is_float(Codec codec);      // f32, f16, bf16

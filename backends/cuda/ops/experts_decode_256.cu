@@ -1,0 +1,10 @@
+// expert_ffn for few rows: block types of 256 columns.
+#include "experts_decode.cuh"
+
+namespace tenon::cuda {
+
+bool enqueue_experts_decode_256(const Launch& launch, const ExpertLaunch& e, Codec codec, bool is_down) {
+  return enqueue_experts_decode_of<BlockCodecs256>(launch, e, codec, is_down);
+}
+
+}  // namespace tenon::cuda
