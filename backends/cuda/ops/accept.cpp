@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <string>
 
-#include "attention_limits.hpp"
 #include "ops.hpp"
 #include "packed.hpp"
 
@@ -163,56 +162,6 @@ sdk::Offer accept_rope(const sdk::Node& node) {
     return sdk::refuse("%lld frequencies of dtype %s for %u pairs", wide(w.rows * w.cols), name_of(w.dtype).c_str(),
                        attr.n_rot / 2);
   return sdk::offer();
-}
-
-namespace {
-
-// "" if the store is paged, as abi.h lays it out, and of floats.
-std::string not_paged(const sdk::Node& node) {
-  const tenon_store_type& store = node.stores()[0];
-  if (store.kind == TENON_STORE_LATENT) return "this backend has no kernels for latent stores (MLA) yet";
-  if (store.kind != TENON_STORE_PAGED || store.layout != 0)
-    return sdk::text("a store of kind %u, layout %u", store.kind, store.layout);
-  if (!is_float(codec_of(store.dtype_k)) || !is_float(codec_of(store.dtype_v)))
-    return sdk::text("the cache is f32, f16 or bf16, not %s and %s", name_of(store.dtype_k).c_str(),
-                     name_of(store.dtype_v).c_str());
-  return {};
-}
-
-}  // namespace
-
-sdk::Offer accept_kv_write(const sdk::Node& node) {
-  TENON_REFUSE_UNLESS_PLAIN(node, 0);
-  if (const std::string reason = not_paged(node); !reason.empty()) return sdk::refuse("%s", reason.c_str());
-  const auto& attr = node.attr<tenon_kv_write_attr>();
-  const tenon_store_type& store = node.stores()[0];
-  if (store.heads != attr.kv_heads || store.cols_k != int64_t(attr.kv_heads) * attr.head_dim ||
-      store.cols_v != int64_t(attr.kv_heads) * attr.head_dim_v)
-    return sdk::refuse("the store has %u heads, %lld and %lld columns, the op %u heads of %u and %u", store.heads,
-                       wide(store.cols_k), wide(store.cols_v), attr.kv_heads, attr.head_dim, attr.head_dim_v);
-  return sdk::offer();
-}
-
-sdk::Offer accept_attention(const sdk::Node& node) {
-  TENON_REFUSE_UNLESS_PLAIN(node, 0);
-  if (const std::string reason = not_paged(node); !reason.empty()) return sdk::refuse("%s", reason.c_str());
-  const auto& attr = node.attr<tenon_attention_attr>();
-  if (attr.kv_heads == 0 || attr.heads % attr.kv_heads != 0)
-    return sdk::refuse("%u heads do not divide over %u K/V heads", attr.heads, attr.kv_heads);
-  if (attr.head_dim == 0 || attr.head_dim % 32 != 0 || attr.head_dim > 512 || attr.head_dim_v == 0 ||
-      attr.head_dim_v % 32 != 0 || attr.head_dim_v > 512)
-    return sdk::refuse("heads of %u and %u: multiples of 32 up to 512 are served", attr.head_dim, attr.head_dim_v);
-  return sdk::offer();
-}
-
-uint64_t plan_attention(const sdk::Node& node, OpPlan& op) {
-  op.split_rows = 0, op.max_groups = 0;
-  const tenon_attention_attr& attr = op.attention;
-  // A span can reach beyond the window and beyond the row, so its groups are not bounded here.
-  if (!node.decode() || attr.span_mask) return 0;
-  op.max_groups = uint32_t(max_key_groups(op.max_context + op.max_rows, attr.window));
-  op.split_rows = std::min(op.max_rows, kMaxSplitRows);
-  return uint64_t(op.split_rows) * attr.heads * op.max_groups * partial_floats(attr.head_dim_v) * sizeof(float);
 }
 
 sdk::Offer accept_short_conv(const sdk::Node& node) {

@@ -62,7 +62,7 @@ void launch_attention(const OpPlan& plan, const Launch& launch) {
   a.max_groups = int32_t(plan.max_groups);
   a.grid = dim3(attr.heads, rows, is_split ? plan.max_groups : 1);
   a.live = {array<uint32_t>(step.n_rows), launch.rows()};
-  if (a.codec_k != a.codec_v) {
+  if (a.codec_k != a.codec_v || !is_float(a.codec_k)) {
     enqueue_attention_mixed(launch, a);
   } else if (a.codec_k == Codec::kF32) {
     enqueue_attention_f32(launch, a);

@@ -5,13 +5,14 @@
 #pragma once
 
 #include "attention_limits.hpp"
+#include "cells.cuh"
 #include "pages.cuh"
 
 namespace tenon::cuda {
 
 constexpr int kAttentionThreads = 128, kAttentionWarps = kAttentionThreads / int(kWarp);
 constexpr int kTile = TENON_PAGE_TOKENS;
-constexpr int kMaxHeadDim = 512, kMaxOwn = kMaxHeadDim / kAttentionThreads;  // columns that one thread sums
+constexpr int kMaxOwn = int(kMaxValueDim) / kAttentionThreads;  // columns that one thread sums
 
 struct AttentionShape {
   int32_t heads, per_kv, dim_k, dim_v, window;
@@ -82,7 +83,7 @@ __device__ inline void fold(Part& into, const Part& part) {
   for (int i = 0; i < kMaxOwn; ++i) into.sum[i] = fmaf(part.sum[i], b, into.sum[i] * a);
 }
 
-// Element types of the cache. kAny is for stores whose K and V differ.
+// Element types of the cache. kNone is for stores whose K and V differ, and for all types but floats.
 template <Codec codec>
 struct Cell;
 template <>
@@ -103,7 +104,7 @@ struct Cell<Codec::kBf16> {
 };
 template <>
 struct Cell<Codec::kNone> {
-  static __device__ float load(Codec codec, const uint8_t* row, int i) { return load_float(codec, row, i); }
+  static __device__ float load(Codec codec, const uint8_t* row, int i) { return load_cell(codec, row, i); }
 };
 
 struct TileMemory {
@@ -252,11 +253,12 @@ void enqueue_attention(const Launch& launch, const AttentionLaunch& a) {
   if (a.shape.dim_k <= 64) return with(attention<codec, 2>);
   if (a.shape.dim_k <= 128) return with(attention<codec, 4>);
   if (a.shape.dim_k <= 256) return with(attention<codec, 8>);
-  with(attention<codec, 16>);
+  if (a.shape.dim_k <= 512) return with(attention<codec, 16>);
+  with(attention<codec, 18>);
 }
 // One translation unit each.
 void enqueue_attention_f32(const Launch&, const AttentionLaunch&);
 void enqueue_attention_half(const Launch&, const AttentionLaunch&);   // f16, bf16
-void enqueue_attention_mixed(const Launch&, const AttentionLaunch&);  // K and V differ
+void enqueue_attention_mixed(const Launch&, const AttentionLaunch&);  // K and V differ, or are no floats
 
 }  // namespace tenon::cuda

@@ -15,6 +15,8 @@
 
 namespace tenon::cuda {
 
+constexpr uint32_t kMaxKeyDim = 576, kMaxValueDim = 512;  // widest heads
+
 // Launches of more rows have blocks enough without splitting.
 constexpr uint32_t kMaxSplitRows = 16;
 

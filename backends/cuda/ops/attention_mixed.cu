@@ -1,4 +1,4 @@
-// attention on caches whose keys and values have different types.
+// attention on caches whose keys and values have different types, and on quantised ones.
 #include "attention.cuh"
 
 namespace tenon::cuda {

@@ -34,6 +34,8 @@ constexpr OpEntry kEntries[] = {
      nullptr},
     {"attention", "cuda.attention", "cuda.attention", kBoth, sizeof(tenon_attention_attr), accept_attention,
      launch_attention, plan_attention},
+    {"latent_attention", "cuda.latent_attention", "cuda.latent_attention", kBoth, sizeof(tenon_latent_attention_attr),
+     accept_latent_attention, launch_attention, plan_latent_attention},
     {"short_conv", "cuda.short_conv", "cuda.short_conv", kBoth, sizeof(tenon_short_conv_attr), accept_short_conv,
      launch_short_conv, nullptr},
     {"gated_delta_rule", "cuda.gated_delta_rule", "cuda.gated_delta_rule.sequential", kBoth,
@@ -85,6 +87,7 @@ class OpKernel final : public sdk::Kernel {
       op->store = node.stores()[0];
       if (op->store.kind == TENON_STORE_PAGED)
         op->codec[0] = codec_of(op->store.dtype_k), op->codec[1] = codec_of(op->store.dtype_v);
+      if (op->store.kind == TENON_STORE_LATENT) op->codec[0] = op->codec[1] = codec_of(op->store.dtype_k);
     }
     plan.partition = TENON_PART_ONE;
     plan.workspace = entry_.plan ? entry_.plan(node, *op) : 0;

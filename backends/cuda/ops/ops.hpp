@@ -65,7 +65,7 @@ struct OpEntry {
   PlanFunction plan;  // null: nothing to fill
   int32_t priority = 0;
 };
-// The checks and plans, in accept.cpp and accept_experts.cpp.
+// The checks and plans, in accept.cpp, accept_attention.cpp and accept_experts.cpp.
 sdk::Offer accept_embed(const sdk::Node&);
 sdk::Offer accept_encode(const sdk::Node&);
 sdk::Offer accept_norm(const sdk::Node&);
@@ -78,6 +78,7 @@ sdk::Offer accept_plain(const sdk::Node&);
 sdk::Offer accept_rope(const sdk::Node&);
 sdk::Offer accept_kv_write(const sdk::Node&);
 sdk::Offer accept_attention(const sdk::Node&);
+sdk::Offer accept_latent_attention(const sdk::Node&);
 sdk::Offer accept_short_conv(const sdk::Node&);
 sdk::Offer accept_delta(const sdk::Node&);
 sdk::Offer accept_logits_tail(const sdk::Node&);
@@ -85,6 +86,7 @@ sdk::Offer accept_route(const sdk::Node&);
 sdk::Offer accept_expert_ffn(const sdk::Node&);
 sdk::Offer accept_fold_slots(const sdk::Node&);
 uint64_t plan_attention(const sdk::Node&, OpPlan&);
+uint64_t plan_latent_attention(const sdk::Node&, OpPlan&);
 uint64_t plan_expert_ffn(const sdk::Node&, OpPlan&);
 
 Codec codec_of(uint32_t dtype);  // kNone: device code cannot decode it

@@ -1,6 +1,7 @@
 // pages.cuh: where a position's K and V rows lie in a paged store of layout 0 (abi.h).
 #pragma once
 
+#include "cell_types.hpp"
 #include "device.cuh"
 
 namespace tenon::cuda {
@@ -21,17 +22,19 @@ struct Pages {
   }
 };
 
-inline int32_t float_bytes(Codec codec) { return codec == Codec::kF32 ? 4 : 2; }
+// Of a latent store the values are the first columns of the keys.
 inline Pages pages_of(const OpPlan& plan, const Launch& launch) {
   const tenon_store& store = launch.store(0);
   const tenon_store_type& type = plan.store;
+  const bool is_latent = type.kind == TENON_STORE_LATENT;
+  const int64_t key_bytes = cell_row_bytes(plan.codec[0], type.cols_k / type.heads);
   return {reinterpret_cast<uint8_t*>(store.base),
           array<int32_t>(store.table),
           store.page_bytes,
-          store.value_offset,
+          is_latent ? 0 : store.value_offset,
           store.table_stride,
-          int32_t(type.cols_k / type.heads) * float_bytes(plan.codec[0]),
-          int32_t(type.cols_v / type.heads) * float_bytes(plan.codec[1])};
+          int32_t(key_bytes),
+          int32_t(is_latent ? key_bytes : cell_row_bytes(plan.codec[1], type.cols_v / type.heads))};
 }
 
 }  // namespace tenon::cuda
