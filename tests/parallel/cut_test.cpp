@@ -100,7 +100,8 @@ TEST(GraphOfARank, SaysWhatEachRankSends) {
   const int32_t a = sums.add(0, 0, 0), b = sums.add(1, a, a);
   sums.graph.logits = b, sums.graph.taps = {{"b", b}};
   const Plan plan = plan_of({{0}, {1, 2, 3}});
-  const auto shares = shares_of_ranks(sums.graph, {plan}, [](const graph::Weight&) { return Alignment(); },
+  const graph::Graph* const main = &sums.graph;
+  const auto shares = shares_of_ranks({&main, 1}, {plan}, [](const graph::Weight&) { return Alignment(); },
                                       {[](const graph::Weight&) { return 0; }, [](const graph::Store&) { return 0; }});
   ASSERT_EQ(shares.size(), 4u);
   EXPECT_EQ(shares[0].sent_bytes(), 3u * 64);

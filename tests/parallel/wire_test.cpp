@@ -31,7 +31,7 @@ struct Sample {
   Command command;
   Sample() {
     command.kind = Command::Kind::kForward;
-    command.dropped = {3, 1}, command.sequence = 17, command.copy = 18, command.count = -2;
+    command.dropped = {3, 1}, command.sequence = 17, command.copy = 18, command.entry = "draft.1", command.count = -2;
     command.prompt = prompt, command.resume.only_equal = true, command.resume.static_prefix = 64, command.resume.message_ends = ends;
     command.saved = saved;
     command.feeds = {{17, tokens, rows, hidden, {overlay, positions, spans}}, {19, prompt, {}, {}, {}}};
@@ -52,6 +52,7 @@ TEST(Wire, ACommandArrivesAsItWas) {
   EXPECT_EQ(found.dropped, sample.command.dropped);
   EXPECT_EQ(found.sequence, 17u);
   EXPECT_EQ(found.copy, 18u);
+  EXPECT_EQ(found.entry, "draft.1");
   EXPECT_EQ(found.count, -2);
   EXPECT_EQ(copy_of(found.prompt), sample.prompt);
   EXPECT_TRUE(found.resume.only_equal);

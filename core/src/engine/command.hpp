@@ -12,7 +12,7 @@ namespace tenon::engine {
 
 // Borrows what its spans show: the caller's, or the message that it was read from.
 struct Command {
-  enum class Kind : uint32_t { kCreate, kFork, kBegin, kCommit, kRollback, kTruncate, kResume, kSave, kRestore, kForward, kProbe };
+  enum class Kind : uint32_t { kCreate, kDraft, kFork, kBegin, kCommit, kRollback, kTruncate, kResume, kSave, kRestore, kForward, kProbe };
   struct Feed {
     uint64_t sequence = 0;
     std::span<const int32_t> tokens, output_rows;
@@ -21,7 +21,8 @@ struct Command {
   };
   Kind kind = Kind::kForward;
   std::vector<uint64_t> dropped;    // sequences that are gone, before all else
-  uint64_t sequence = 0, copy = 0;  // the one that is meant; kFork: the new one
+  uint64_t sequence = 0, copy = 0;  // the one that is meant, or drafted for; kFork, kDraft: the new one
+  std::string entry;                // kDraft
   int64_t count = 0;                // kCommit: tokens that stay; kTruncate: the length wanted
   std::span<const int32_t> prompt;  // kResume
   ResumeOptions resume;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/graph.hpp"
+#include "parallel/exchange_kernel.hpp"
 #include "program/program.hpp"
 #include "program/step_record.hpp"
 #include "store/stores.hpp"
@@ -22,6 +23,7 @@ enum class Twin : uint8_t { kPlain, kTaps, kOwnLogits };
 struct Entry {
   std::string name;  // "main", "draft.0" …
   graph::Graph graph;
+  graph::Graph uncut;        // where it is cut for ranks or into parts
   Entry* main = nullptr;     // of a draft: the entry drafted for
   int64_t vocab = 0;         // columns of the logits, which only rank 0 has
   std::vector<int32_t> ids;  // of each logit; empty: its number
@@ -29,6 +31,7 @@ struct Entry {
   std::unique_ptr<program::StepRecord> step;
   std::unique_ptr<store::Stores> stores;  // its own
   program::Buffer hidden, overlay;        // f32 rows of its inputs of these names
+  std::unique_ptr<parallel::ExchangeKernel> exchange;  // where there are several ranks
   std::unique_ptr<program::Program> programs[2][3];  // [decode, prefill][Twin]
 
   void take(graph::Graph built) {

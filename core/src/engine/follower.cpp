@@ -30,6 +30,7 @@ int64_t Follower::run(const Command& command, const CancelCallback& cancelled, O
   };
   switch (command.kind) {
     case Command::Kind::kCreate: add(command.sequence, model_->sequence()); break;
+    case Command::Kind::kDraft: add(command.copy, model_->draft_sequence(sequence(command.sequence), command.entry)); break;
     case Command::Kind::kFork: add(command.copy, sequence(command.sequence).fork()); break;
     case Command::Kind::kBegin: sequence(command.sequence).begin(); break;
     case Command::Kind::kCommit: sequence(command.sequence).commit(command.count); break;

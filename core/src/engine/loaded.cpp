@@ -48,6 +48,17 @@ uint32_t cache_dtype(const std::string& asked, Precision precision, const plugin
   return id;
 }
 
+// What is refused of a draft names it: its weights may be called like the model's.
+template <typename Cut>
+void naming_entry(const Entry& entry, Cut&& cut) {
+  try {
+    cut();
+  } catch (const Error& error) {
+    if (!entry.main) throw;
+    throw Error(error.kind(), fmt::format("entry {}: {}", entry.name, error.what()));
+  }
+}
+
 // A vocabulary may have fewer tokens than the model has rows (they are padding), but not more.
 void check_vocabulary(const Metadata& metadata, int64_t rows) {
   constexpr const char* kTokens = "tokenizer.ggml.tokens";
@@ -132,26 +143,41 @@ Loaded::Loaded(plugin::PluginHost& plugins, const ModelOptions& options, const R
 }
 
 void Loaded::cut_for_rank() {
-  plan_ = parallel::make_plan(plan_options(options_), main().graph.n_layers, [this](uint32_t n_stages) {
-    return parallel::pick_stages(parallel::layer_costs(main().graph, [this](const graph::Weight& weight) { return bytes_of(weight); }), n_stages);
+  std::vector<const graph::Graph*> graphs;
+  for (const auto& entry : entries_) graphs.push_back(&entry->graph);
+  plan_ = parallel::make_plan(plan_options(options_), main().graph.n_layers, [&](uint32_t n_stages) {
+    const auto bytes = [this](const graph::Weight& weight) { return bytes_of(weight); };
+    parallel::LayerCosts costs = parallel::layer_costs(main().graph, bytes);
+    const std::vector<uint64_t> of_drafts = parallel::draft_weight_bytes(graphs, bytes);
+    for (size_t layer = 0; layer < of_drafts.size(); ++layer) costs.weight_bytes[layer] += of_drafts[layer];
+    return parallel::pick_stages(costs, n_stages);
   });
   parallel::check_experts(main().graph, plan_options(options_));
   if (plan_.n_ranks == 1 && plan_.parts == 1 && plan_.expert_parts == 1) return;
-  if (entries_.size() > 1) throw Error(ErrorKind::kUsage, "drafts are not served over several ranks or with sums in parts yet");
-  uncut_ = std::move(main().graph);
-  parallel::CutGraph cut = parallel::cut_graph(uncut_, cut_options(), [this](const graph::Weight& weight) { return alignment_of(weight); });
-  main().graph = std::move(cut.graph);
+  for (const auto& entry : entries_) entry->uncut = std::move(entry->graph);
+  const std::vector<const graph::Graph*> uncut = uncut_graphs();
+  std::vector<parallel::CutGraph> cuts;
+  for (const auto& entry : entries_)
+    naming_entry(*entry, [&] { cuts.push_back(parallel::cut_entry(uncut, cuts, cut_options(), [this](const graph::Weight& weight) { return alignment_of(weight); })); });
+  for (size_t i = 0; i < cuts.size(); ++i) entries_[i]->graph = std::move(cuts[i].graph);
   if (place_.n_ranks == 1) return;
   if (!device_->is_host_memory() && !(place_.collective->flags & TENON_COLLECTIVE_DEVICE_MEMORY))
     throw Error(ErrorKind::kUsage, fmt::format("collective {} moves memory of the host, but that of backend {} is its own", view(place_.collective->name),
                                                view(device_->table().backend)));
   if (!device_->is_host_memory()) refuse_shared_devices(rank_devices_, n_devices_, view(device_->table().backend));
   communicator_ = std::make_unique<parallel::Communicator>(*place_.collective, place_.group, place_.n_ranks, place_.rank, *device_);
-  exchange_ = std::make_unique<parallel::ExchangeKernel>(std::move(cut.exchanges), *communicator_, *device_);
+  for (size_t i = 0; i < cuts.size(); ++i)
+    entries_[i]->exchange = std::make_unique<parallel::ExchangeKernel>(std::move(cuts[i].exchanges), *communicator_, *device_);
+}
+
+std::vector<const graph::Graph*> Loaded::uncut_graphs() const {
+  std::vector<const graph::Graph*> out;
+  for (const auto& entry : entries_) out.push_back(&entry->uncut);
+  return out;
 }
 
 parallel::Alignment Loaded::alignment_of(const graph::Weight& weight) const {
-  const graph::Binding* binding = weight.is_constant ? nullptr : files_.names->find(weight.name);
+  const graph::Binding* binding = weight.is_constant ? nullptr : names_of(weight).find(weight.name);
   const tenon_dtype* dtype = binding ? plugins_.registry().dtype(binding->tensor->dtype) : nullptr;
   if (!dtype) return {};
   const int64_t cols = std::lcm<int64_t>(dtype->block_cols, std::max(1u, dtype->tile_cols));
@@ -161,7 +187,7 @@ parallel::Alignment Loaded::alignment_of(const graph::Weight& weight) const {
 // Without scales that lie in planes of their own.
 uint64_t Loaded::bytes_of(const graph::Weight& weight) const {
   if (weight.is_constant) return weight.constant.size() * sizeof(float);
-  const graph::Binding* binding = files_.names->find(weight.name);
+  const graph::Binding* binding = names_of(weight).find(weight.name);
   const tenon_dtype* dtype = binding ? plugins_.registry().dtype(binding->tensor->dtype) : nullptr;
   if (!dtype) return 0;
   return uint64_t(weight.rows * weight.cols) / dtype->block_cols * dtype->block_bytes *
@@ -181,7 +207,7 @@ uint64_t Loaded::bytes_of(const graph::Store& store) const {
 
 std::vector<parallel::RankShare> Loaded::rank_shares() const {
   if (place_.n_ranks == 1) return {};
-  return parallel::shares_of_ranks(uncut_, cut_options(), [this](const graph::Weight& weight) { return alignment_of(weight); },
+  return parallel::shares_of_ranks(uncut_graphs(), cut_options(), [this](const graph::Weight& weight) { return alignment_of(weight); },
                                    {[this](const graph::Weight& weight) { return bytes_of(weight); },
                                     [this](const graph::Store& store) { return bytes_of(store); }});
 }
@@ -254,7 +280,7 @@ program::Selection Loaded::select(const Entry& entry, uint32_t phase) {
   program::SelectOptions how;
   how.phase = phase, how.precision = options_.precision, how.prefer = options_.prefer, how.forbid = options_.forbid;
   how.composites = options_.composites;
-  if (exchange_) how.exchanges = exchange_->tables();
+  if (entry.exchange) how.exchanges = entry.exchange->tables();
   return program::select_kernels(entry.graph, plugins_.registry(), *device_, *weights_, entry.store_types, how);
 }
 

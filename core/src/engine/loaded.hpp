@@ -5,7 +5,8 @@
 #include "entry.hpp"
 #include "graph/graph.hpp"
 #include "graph/names.hpp"
-#include "parallel/exchange_kernel.hpp"
+#include "parallel/communicator.hpp"
+#include "parallel/entries.hpp"
 #include "parallel/plan.hpp"
 #include "parallel/rank_share.hpp"
 #include "plugin/plugin_host.hpp"
@@ -123,10 +124,12 @@ class Loaded {
  private:
   void build_entries();
   void cut_for_rank();
+  std::vector<const graph::Graph*> uncut_graphs() const;
   parallel::CutOptions cut_options() const {
     return {plan_, place_.rank, options_.fast_sums, place_.collective && place_.collective->all_reduce};
   }
   std::chrono::milliseconds patience() const { return std::chrono::milliseconds(options_.rank_timeout_ms); }
+  const graph::NameMap& names_of(const graph::Weight& weight) const { return weight.source ? *draft_files_->names : *files_.names; }
   parallel::Alignment alignment_of(const graph::Weight& weight) const;
   uint64_t bytes_of(const graph::Weight& weight) const;
   uint64_t bytes_of(const graph::Store& store) const;
@@ -151,10 +154,8 @@ class Loaded {
   std::unique_ptr<program::Device> device_;
   uint32_t n_workers_ = 1;
   parallel::Plan plan_;
-  graph::Graph uncut_;  // main, where it is cut
   int64_t context_ = 0;
   std::unique_ptr<parallel::Communicator> communicator_;
-  std::unique_ptr<parallel::ExchangeKernel> exchange_;
   std::unique_ptr<program::WeightSet> weights_;
   std::vector<std::unique_ptr<Entry>> entries_;  // main, then the drafts asked for
 };

@@ -456,7 +456,11 @@ Sequence Model::draft_sequence(const Sequence& target, std::string_view entry) {
     throw Error(ErrorKind::kUsage, "a draft is for a sequence of the model's main entry");
   engine::Entry& draft = impl_->loaded->entry(entry);
   if (!draft.main) throw Error(ErrorKind::kUsage, "entry " + draft.name + " is no draft");
-  return Sequence(std::make_unique<Sequence::Impl>(Sequence::Impl{impl_.get(), &draft, target.impl_.get(), draft.stores->create(), {}, 0}));
+  auto out = std::make_unique<Sequence::Impl>(Sequence::Impl{impl_.get(), &draft, target.impl_.get(), {}, {}, impl_->next_number++});
+  engine::Command command;
+  command.kind = engine::Command::Kind::kDraft, command.sequence = target.impl_->number, command.copy = out->number, command.entry = draft.name;
+  impl_->everywhere(std::move(command), [&](const CancelCallback&) { out->state = draft.stores->create(); });
+  return Sequence(std::move(out));
 }
 
 Output Model::forward(std::span<const Feed> feeds, const ForwardOptions& options) {

@@ -103,7 +103,7 @@ Load read_load(Reader& from) {
 void write(Writer& to, const Command& command) {
   to.number(uint64_t(command.kind));
   to.array(std::span<const uint64_t>(command.dropped));
-  to.number(command.sequence), to.number(command.copy), to.integer(command.count);
+  to.number(command.sequence), to.number(command.copy), to.text(command.entry), to.integer(command.count);
   to.array(command.prompt);
   to.number(command.resume.only_equal), to.integer(command.resume.static_prefix), to.array(command.resume.message_ends);
   to.array(command.saved);
@@ -122,7 +122,7 @@ Command read_command(Reader& from) {
   out.kind = Command::Kind(from.number());
   const std::span<const uint64_t> dropped = from.array<uint64_t>();
   out.dropped.assign(dropped.begin(), dropped.end());
-  out.sequence = from.number(), out.copy = from.number(), out.count = from.integer();
+  out.sequence = from.number(), out.copy = from.number(), out.entry = from.text(), out.count = from.integer();
   out.prompt = from.array<int32_t>();
   out.resume.only_equal = from.number(), out.resume.static_prefix = from.integer(), out.resume.message_ends = from.array<int64_t>();
   out.saved = from.array<uint8_t>();

@@ -25,7 +25,7 @@ enum class Kind : uint64_t {
   kProgress,  // Progress
   kResult,    // serial number, Result
 };
-constexpr uint64_t kProtocol = 2;
+constexpr uint64_t kProtocol = 3;
 
 struct Load {
   ModelOptions options;     // without callbacks

@@ -49,8 +49,8 @@ Shard times(const Shard& units, int64_t unit) {
 
 class Cutter {
  public:
-  Cutter(const Graph& in, const CutOptions& options, const AlignmentOf& alignment)
-      : in_(in), plan_(options.plan), values_(in, options, out_), shares_(in, values_, alignment, graph_) {}
+  Cutter(const Graph& in, const CutOptions& options, const AlignmentOf& alignment, const CutsBefore* before)
+      : in_(in), plan_(options.plan), before_(before), values_(in, options, out_), shares_(in, values_, alignment, before, out_) {}
 
   CutGraph run() {
     graph_.softcap = in_.softcap, graph_.never = in_.never, graph_.id_map = in_.id_map, graph_.n_layers = in_.n_layers;
@@ -75,7 +75,11 @@ class Cutter {
  private:
   void turn_to(const Node& node) {
     if (node.layer != graph::kNoLayer) section_ = node.layer;
-    values_.turn_to(group_of(section_), section_, node.layer, node.name);
+    if (node.op != TENON_OP_EMBED) return values_.turn_to(group_of(section_), section_, node.layer, node.name);
+    const auto theirs = before_ ? before_->main.table_homes.find(node.weight[0]) : out_.table_homes.end();
+    const bool is_theirs = before_ && theirs != before_->main.table_homes.end();
+    const Group& home = out_.table_homes[node.weight[0]] = is_theirs ? theirs->second : group_of(section_);
+    values_.turn_to(home, is_theirs ? kTables : section_, node.layer, node.name);
   }
   const Group& group_of(uint32_t section) const { return plan_.layers.at(section).tensor; }
 
@@ -298,8 +302,10 @@ class Cutter {
   }
 
 
+  static constexpr uint32_t kTables = graph::kNoLayer;  // the section of a draft's nodes that are with the model's tables
   const Graph& in_;
   const Plan& plan_;
+  const CutsBefore* before_;
   CutGraph out_;
   Graph& graph_ = out_.graph;
   Values values_;
@@ -319,9 +325,9 @@ void check(const Graph& graph, const CutOptions& options) {
 
 }  // namespace
 
-CutGraph cut_graph(const Graph& graph, const CutOptions& options, const AlignmentOf& alignment) {
+CutGraph cut_graph(const Graph& graph, const CutOptions& options, const AlignmentOf& alignment, const CutsBefore* before) {
   check(graph, options);
-  return Cutter(graph, options, alignment).run();
+  return Cutter(graph, options, alignment, before).run();
 }
 
 }  // namespace tenon::parallel

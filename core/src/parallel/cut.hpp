@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
+#include <tuple>
 #include <vector>
 
 namespace tenon::parallel {
@@ -58,14 +60,31 @@ struct Alignment {
 };
 using AlignmentOf = std::function<Alignment(const graph::Weight&)>;
 
+// Who has a store of the old graph, and how its heads or channels are dealt to them.
+struct StoreHome {
+  Group group;
+  uint32_t layer = graph::kNoLayer;  // of the first node that uses it
+  Shard shard;  // paged: K/V heads; conv: channels; recurrent: value heads
+};
+
 // The graph's logits and taps are on rank 0; elsewhere they are -1. Nodes that bring them there say so in their purpose.
 struct CutGraph {
   graph::Graph graph;
   std::vector<Exchange> exchanges;
+  // What drafts go on from. Of the old graph: the share of a weight (rows, columns, experts) that has a number in the new one;
+  // stores; the ranks that gather from a table.
+  std::map<std::tuple<int32_t, Ranges, Ranges, Ranges>, int32_t> weight_shares;
+  std::map<int32_t, StoreHome> store_homes;
+  std::map<int32_t, Group> table_homes;
+};
+// The cuts, for the same rank, that a draft's goes on from: of the model, and of the entry whose weights are numbered before its own.
+struct CutsBefore {
+  const CutGraph &main, &last;
 };
 
 // The rank's part of a graph: nodes of a layer are those of the ranks that share it, nodes of no layer those of the layer before
-// them, or of the first. Throws Error(kUsage) naming the weight, the numbers and the rule where the model cannot be cut like that.
-CutGraph cut_graph(const graph::Graph& graph, const CutOptions& options, const AlignmentOf& alignment);
+// them, or of the first. A draft's weights are numbered behind those of the cuts before it, and what it gathers from a table that
+// the model has it is sent by those who have it. Throws Error(kUsage) naming the weight, the numbers and the rule where the model cannot be cut like that.
+CutGraph cut_graph(const graph::Graph& graph, const CutOptions& options, const AlignmentOf& alignment, const CutsBefore* before = nullptr);
 
 }  // namespace tenon::parallel

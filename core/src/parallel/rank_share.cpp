@@ -1,6 +1,7 @@
 #include "rank_share.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace tenon::parallel {
 namespace {
@@ -63,9 +64,9 @@ uint64_t RankShare::received_bytes() const {
   return total;
 }
 
-RankShare share_of(const CutGraph& cut, uint32_t rank, const BytesOf& bytes_of) {
+RankShare share_of(const CutGraph& cut, uint32_t rank, const BytesOf& bytes_of, size_t n_weights) {
   RankShare out;
-  for (const graph::Weight& weight : cut.graph.weights) out.weight_bytes += bytes_of.weight(weight);
+  for (size_t i = n_weights; i < cut.graph.weights.size(); ++i) out.weight_bytes += bytes_of.weight(cut.graph.weights[i]);
   for (const graph::Node& node : cut.graph.nodes) {
     if (is_exchange(node.op)) {
       if (node.purpose != graph::Purpose::kTaps) out.exchanges.push_back(bytes_of_exchange(cut, node, rank));
@@ -76,14 +77,23 @@ RankShare share_of(const CutGraph& cut, uint32_t rank, const BytesOf& bytes_of) 
   for (const auto& [layer, bytes] : out.decode_bytes)
     if (layer != graph::kNoLayer) append(out.layers, layer, layer + 1);
   for (const graph::Store& store : cut.graph.stores)
-    if (!store.is_absent) (graph::is_paged(store.kind) ? out.cache_bytes : out.state_bytes) += bytes_of.store(store);
+    if (!store.is_absent && store.target < 0) (graph::is_paged(store.kind) ? out.cache_bytes : out.state_bytes) += bytes_of.store(store);
   return out;
 }
 
-std::vector<RankShare> shares_of_ranks(const graph::Graph& graph, const CutOptions& how, const AlignmentOf& alignment, const BytesOf& bytes_of) {
+std::vector<RankShare> shares_of_ranks(EntryGraphs entries, const CutOptions& how, const AlignmentOf& alignment, const BytesOf& bytes_of) {
   std::vector<RankShare> out;
   CutOptions own = how;
-  for (own.rank = 0; own.rank < how.plan.n_ranks; ++own.rank) out.push_back(share_of(cut_graph(graph, own, alignment), own.rank, bytes_of));
+  for (own.rank = 0; own.rank < how.plan.n_ranks; ++own.rank) {
+    std::vector<CutGraph> cuts;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      const size_t n_weights = cuts.empty() ? 0 : cuts.back().graph.weights.size();
+      cuts.push_back(cut_entry(entries, cuts, own, alignment));
+      RankShare share = share_of(cuts.back(), own.rank, bytes_of, n_weights);
+      if (i == 0) out.push_back(std::move(share));
+      else out.back().drafts.push_back(std::move(share));
+    }
+  }
   return out;
 }
 

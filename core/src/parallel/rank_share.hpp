@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cut.hpp"
+#include "entries.hpp"
 
 #include <cstdint>
 #include <functional>
@@ -27,6 +28,7 @@ struct RankShare {
   uint64_t cache_bytes = 0;   // a token
   uint64_t state_bytes = 0;   // a sequence, whatever its length
   std::vector<ExchangeBytes> exchanges;  // in order, but those for taps
+  std::vector<RankShare> drafts;         // of each; weights and stores that the entries before it have are theirs
   uint64_t sent_bytes() const;           // a row that all exchanges are for
   uint64_t received_bytes() const;
 };
@@ -36,8 +38,9 @@ struct BytesOf {
   std::function<uint64_t(const graph::Weight&)> weight;
   std::function<uint64_t(const graph::Store&)> store;
 };
-RankShare share_of(const CutGraph& cut, uint32_t rank, const BytesOf& bytes_of);
-// Of all ranks of the plan. Throws as cut_graph().
-std::vector<RankShare> shares_of_ranks(const graph::Graph& graph, const CutOptions& how, const AlignmentOf& alignment, const BytesOf& bytes_of);
+// Of an entry, where those before it have the first `n_weights` of its weights.
+RankShare share_of(const CutGraph& cut, uint32_t rank, const BytesOf& bytes_of, size_t n_weights = 0);
+// Main's of all ranks of the plan, with those of drafts. Throws as cut_graph().
+std::vector<RankShare> shares_of_ranks(EntryGraphs entries, const CutOptions& how, const AlignmentOf& alignment, const BytesOf& bytes_of);
 
 }  // namespace tenon::parallel

@@ -33,16 +33,27 @@ std::vector<int64_t> listed(const Ranges& ranges) {
   return out;
 }
 
-Shares::Shares(const graph::Graph& in, const Values& values, const AlignmentOf& alignment, graph::Graph& out)
-    : in_(in), values_(values), alignment_(alignment), out_(out) {
+Shares::Shares(const graph::Graph& in, const Values& values, const AlignmentOf& alignment, const CutsBefore* before, CutGraph& out)
+    : in_(in), values_(values), alignment_(alignment), cut_(out), out_(out.graph) {
   out_.stores = in.stores;
   for (Store& store : out_.stores) store.is_absent = true;
+  if (!before) return;
+  out_.weights = before->last.graph.weights, cut_.weight_shares = before->last.weight_shares;
+  for (size_t i = 0; i < out_.stores.size(); ++i) {
+    Store& store = out_.stores[i];
+    const Store& own = in.stores[i];
+    const auto home = before->main.store_homes.find(own.target);
+    if (home == before->main.store_homes.end()) continue;
+    cut_.store_homes[int32_t(i)] = home->second;
+    store = before->main.graph.stores[size_t(own.target)];
+    store.target = own.target, store.layer = own.layer;
+  }
 }
 
 int32_t Shares::weight(int32_t old, const Ranges& rows, const Ranges& cols, const Ranges& experts) {
   if (!values_.is_mine()) return -1;
-  const auto known = weights_.find({old, rows, cols, experts});
-  if (known != weights_.end()) return known->second;
+  const auto known = cut_.weight_shares.find({old, rows, cols, experts});
+  if (known != cut_.weight_shares.end()) return known->second;
   Weight out = in_.weights[size_t(old)];
   if (out.divisor >= 0) out.divisor = weight(out.divisor);
   if (out.is_constant && (!rows.empty() || !cols.empty())) out.constant = kept(out, rows, cols);
@@ -52,7 +63,7 @@ int32_t Shares::weight(int32_t old, const Ranges& rows, const Ranges& cols, cons
   if (!cols.empty()) out.cols = length(cols);
   out.kept_experts = experts;
   out_.weights.push_back(std::move(out));
-  return weights_[{old, rows, cols, experts}] = int32_t(out_.weights.size()) - 1;
+  return cut_.weight_shares[{old, rows, cols, experts}] = int32_t(out_.weights.size()) - 1;
 }
 
 int32_t Shares::beside(int32_t old, int64_t cols, const Shard& shard) {
@@ -84,8 +95,8 @@ Shard Shares::cut_vocabulary(const Weight& weight) const {
   return out;
 }
 
-Shares::Home& Shares::home(int32_t old, const graph::Node& node) {
-  const auto [it, fresh] = homes_.try_emplace(old, Home{values_.group(), node.layer, {}});
+StoreHome& Shares::home(int32_t old, const graph::Node& node) {
+  const auto [it, fresh] = cut_.store_homes.try_emplace(old, StoreHome{values_.group(), node.layer, {}});
   if (!fresh && it->second.group != values_.group())
     throw Error(ErrorKind::kUsage, fmt::format("{}: it reads the keys and values of layer {}, which ranks {} have, but ranks {} have layer {}: layers that "
                                                "share them must be on the same ranks", node.name, it->second.layer,
@@ -107,6 +118,6 @@ void Shares::whole_store(int32_t old, const graph::Node& node) {
   if (values_.is_mine()) out_.stores[size_t(old)] = in_.stores[size_t(old)];
 }
 
-Shard Shares::store_shard(int32_t old, const graph::Node& node) { return homes_.contains(old) ? home(old, node).shard : Shard(); }
+Shard Shares::store_shard(int32_t old, const graph::Node& node) { return cut_.store_homes.contains(old) ? home(old, node).shard : Shard(); }
 
 }  // namespace tenon::parallel

@@ -5,9 +5,7 @@
 #include "values.hpp"
 
 #include <cstdint>
-#include <map>
-#include <string>
-#include <tuple>
+#include <vector>
 
 namespace tenon::parallel {
 
@@ -15,7 +13,8 @@ namespace tenon::parallel {
 // uses is not in its graph, and a store of none is there without memory.
 class Shares {
  public:
-  Shares(const graph::Graph& in, const Values& values, const AlignmentOf& alignment, graph::Graph& out);
+  // A draft's stores of the model are as the model's cut has them.
+  Shares(const graph::Graph& in, const Values& values, const AlignmentOf& alignment, const CutsBefore* before, CutGraph& out);
 
   // Rows of a weight and of them columns, of these experts, as a weight of the new graph; empty = all.
   int32_t weight(int32_t old, const Ranges& rows = {}, const Ranges& cols = {}, const Ranges& experts = {});
@@ -37,19 +36,13 @@ class Shares {
   Shard store_shard(int32_t old, const graph::Node& node);
 
  private:
-  struct Home {
-    Group group;
-    uint32_t layer = graph::kNoLayer;  // of the first node that uses it
-    Shard shard;  // paged: K/V heads; conv: channels; recurrent: value heads
-  };
-  Home& home(int32_t old, const graph::Node& node);
+  StoreHome& home(int32_t old, const graph::Node& node);
 
   const graph::Graph& in_;
   const Values& values_;
   const AlignmentOf& alignment_;
+  CutGraph& cut_;
   graph::Graph& out_;
-  std::map<std::tuple<int32_t, Ranges, Ranges, Ranges>, int32_t> weights_;
-  std::map<int32_t, Home> homes_;
 };
 
 // Elements of ranges one by one: heads.
