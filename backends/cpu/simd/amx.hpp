@@ -10,7 +10,8 @@
 #include <cstdint>
 #include <cstring>
 
-#if defined(__AMX_BF16__)
+#if defined(__AMX_BF16__) || defined(__AMXBF16__)  // as GCC and newer Clang, or Clang before 15, spell it
+#define TENON_BUILDS_AMX
 #include <immintrin.h>
 #endif
 
@@ -27,7 +28,7 @@ inline constexpr int64_t kSlabBytes = kSlab * kLanes * 2;  // of one panel
 inline constexpr int64_t kRowsTogether = 512, kPanelsTogether = 16;
 inline constexpr uint64_t kScratchBytes = uint64_t(2 * kSlabBytes + kRowsTogether * kLanes * 4);
 
-#if defined(__AMX_BF16__)
+#if defined(TENON_BUILDS_AMX)
 
 // Tile instructions are assembler to some compilers, which then do not see what memory they read.
 inline void settle(const void* memory) { __asm__ volatile("" : : "r"(memory) : "memory"); }
@@ -189,6 +190,6 @@ void linear(const Job& job, const Fill& fill) {
   }
 }
 
-#endif  // __AMX_BF16__
+#endif  // TENON_BUILDS_AMX
 
 }  // namespace tenon::cpu::amx
