@@ -96,9 +96,9 @@ constexpr OptionSpec kOptions[] = {
     {"copies", 0, Kind::kInteger, "S", verbs(Verb::kEval), "compute S equal sequences in one batch and compare them", 1,
      1024},
     {"ranks", 0, Kind::kInteger, "N", verbs(Verb::kEval), "the same as --tensor-parallel", 1, 64, "", false, "ranks"},
-    {"entry", 0, Kind::kText, "NAME", verbs(Verb::kEval),
+    {"entry", 0, Kind::kText, "NAME", verbs(Verb::kEval, Verb::kInspect),
      "main, or a draft such as draft.0: row t of draft.k joins token t + 1 + k and a hidden row of position t"},
-    {"draft", 0, Kind::kText, "FILE", verbs(Verb::kEval),
+    {"draft", 0, Kind::kText, "FILE", verbs(Verb::kEval, Verb::kInspect),
      "the file that holds the drafts, if the model's own does not"},
     {"overlay", 0, Kind::kText, "FILE", verbs(Verb::kEval),
      "rows in place of embeddings, such as an image's: a safetensors file of rows [n, width], positions [n] and, for "

@@ -49,6 +49,19 @@ class Case(unittest.TestCase):
         for text in named:
             self.assertIn(text, self.errors)
 
+    def short_blocks(self, path):
+        """the file in a type whose blocks are short enough for the cuts of so small a model"""
+        out = self.folder / f"short-{path.name}"
+        subprocess.run([PROGRAM, "quantize", str(path), str(out), "--type", "Q8_0"], check=True, capture_output=True)
+        return out
+
+    def spreads(self, model, *words, tokens=TOKENS, plans=((2, 1), (1, 2), (2, 2))):
+        """over ranks it is what one device gives with as many parts of sums"""
+        for tensor, stages in plans:
+            wanted = self.eval(model, *words, "--sum-parts", tensor, tokens=tokens)
+            ranks = ("--tensor-parallel", tensor, "--pipeline-parallel", stages)
+            self.assertEqual(self.eval(model, *words, *ranks, tokens=tokens), wanted, ranks)
+
     def split(self, path, n_trunk):
         """the trunk and the drafts of a file, apart"""
         trunk, drafts = GgufTensors(path), GgufTensors(path)
@@ -86,8 +99,7 @@ class Entries(Case):
         found = self.eval(QWEN35, "--entry", "draft.0", "--rows", "3,100", "--taps", "hidden,draft")
         self.assertEqual(found["draft.hidden"][1], found["hidden"][1][512:])
 
-    def test_a_chain_hands_hidden_rows_on(self):
-        """Three blocks of equal weights: the second sees the first one's rows, each a token further on."""
+    def three_blocks(self):
         file = GgufTensors(STEP35)
         for name in [name for name in file.tensors if name.startswith("blk.5.")]:
             for block in (6, 7):
@@ -96,7 +108,11 @@ class Entries(Case):
         for key, value in (("attention.head_count", 6), ("attention.head_count_kv", 2), ("attention.sliding_window_pattern", True)):
             kind, (element, values) = file.keys["step35." + key]
             file.keys["step35." + key] = kind, (element, values + [value] * 2)
-        path = file.write(self.folder / "three.gguf")
+        return file, file.write(self.folder / "three.gguf")
+
+    def test_a_chain_hands_hidden_rows_on(self):
+        """Three blocks of equal weights: the second sees the first one's rows, each a token further on."""
+        file, path = self.three_blocks()
         for k in range(3):
             rows = f"0,5,{148 - k}"
             found = self.eval(path, "--entry", f"draft.{k}", "--rows", rows)["logits"]
@@ -112,6 +128,14 @@ class Entries(Case):
         self.eval(path, "--entry", "draft.0")
         self.assertIn("entry draft.1 cannot be used", self.errors)
         self.refused(3, "three.gguf", "2 tensors are missing", "blk.6.nextn.hnorm.weight", "blk.6.ffn_up.weight", path, ("--entry", "draft.1"))
+
+
+    def test_a_chain_over_ranks(self):
+        words = ("--entry", "draft.2", "--rows", "0,5,130,146", "--taps", "draft")
+        self.spreads(self.short_blocks(self.three_blocks()[1]), *words)
+        wanted = self.eval(self.three_blocks()[1], *words)
+        for plan in (("--expert-parallel", 2), ("--expert-parallel", 3), ("--pipeline-parallel", 3), ("--expert-parallel", 2, "--pipeline-parallel", 2)):
+            self.assertEqual(self.eval(self.three_blocks()[1], *words, *plan), wanted, plan)
 
 
 class DraftFiles(Case):
@@ -135,6 +159,20 @@ class DraftFiles(Case):
             drafts.write(draft_path)
             self.assertEqual(self.eval(trunk_path, "--draft", draft_path, "--entry", "draft.0", *rows), wanted)
 
+    def test_files_of_drafts_over_ranks(self):
+        for model, n_trunk in ((QWEN35, 8), (STEP35, 5)):
+            trunk, drafts = self.split(model, n_trunk)
+            trunk_path = self.short_blocks(trunk.write(self.folder / f"trunk-{n_trunk}.gguf"))
+            draft_path = self.short_blocks(drafts.write(self.folder / f"drafts-{n_trunk}.gguf"))
+            words = ("--entry", "draft.0", "--rows", "0,70,148")
+            self.spreads(trunk_path, "--draft", draft_path, *words)
+            self.spreads(trunk_path, "--draft", model, *words, plans=((1, 2), (1, 3)))
+            if model == STEP35:
+                continue
+            # What its types do not allow is said of the draft, whose weights may be called as the model's are.
+            self.refused(2, "entry draft.0: weight blk.8.ffn_down.weight, columns: 256 cannot be cut in 2",
+                         trunk_path, ("--draft", model, "--entry", "draft.0", "--tensor-parallel", 2))
+
     def trimmed(self, ids, kind=TYPE_I32, form="i"):
         _, drafts = self.split(STEP35, 5)
         head = "blk.5.nextn.shared_head_head.weight"
@@ -150,6 +188,8 @@ class DraftFiles(Case):
             self.assertEqual(found["ids"], ([len(ids)], tuple(ids)))
             self.assertEqual(found["logits"][0], [2, len(ids)])
             self.assertEqual(found["logits"][1], tuple(whole[row * VOCABULARY + i] for row in (0, 1) for i in ids))
+        self.spreads(STEP35, "--draft", self.trimmed(ids), "--entry", "draft.0", "--rows", "0,148", plans=((1, 2),))
+        self.spreads(self.short_blocks(STEP35), "--draft", self.short_blocks(self.trimmed(ids)), "--entry", "draft.0", "--rows", "0,148")
 
     def test_id_maps_that_do_not_fit_are_refused(self):
         words = lambda path: (STEP35, ("--draft", path, "--entry", "draft.0"))
@@ -323,6 +363,12 @@ class Assistant(Case):
         for step in (4, 15):
             self.assertEqual(self.eval_draft(*rows, "--step", step)["logits"], wanted, step)
         self.assertEqual(self.eval_draft(*rows, "--chunk", "64"), self.eval_draft(*rows))
+
+    def test_over_ranks_its_layers_are_with_the_keys_that_they_read(self):
+        words = ("--draft", self.path, "--entry", "draft.0", "--rows", "0,40,100,148", "--taps", "draft")
+        self.spreads(GEMMA4, *words, plans=((2, 1), (1, 2), (1, 3), (1, 6), (2, 2), (2, 3)))
+        lists = ("--tensor-parallel", "0-3@0,1;4@1,2;5@3,2", "--sum-parts", 2)
+        self.assertEqual(self.eval(GEMMA4, *words, *lists), self.eval(GEMMA4, *words, "--sum-parts", 2))
 
     def test_assistants_of_other_models_are_refused(self):
         self.refused(3, "assistant.gguf", "gemma4-assistant drafts for gemma4, but the model is qwen35", QWEN35, ("--draft", self.path))

@@ -87,6 +87,18 @@ class Same(Case):
             for output in outputs.values():
                 output.unlink()
 
+    def test_the_bits_of_a_draft(self):
+        for plan in ([], ["--pipeline-parallel", "2"]):
+            outputs = []
+            for n in (0, 2):
+                outputs.append(self.folder / f"draft{n}")
+                words = ["eval", "-m", self.recurrent, "--entry", "draft.0", "--tokens", ",".join(map(str, range(5, 155))), "--rows", "0,70,148",
+                         "--taps", "draft", "--out", outputs[-1], "--sum-parts", 2]
+                self.tenon(n, *words, *(plan if n else []))
+            self.assertEqual(outputs[0].read_bytes(), outputs[1].read_bytes(), plan)
+            for output in outputs:
+                output.unlink()
+
     def test_a_conversation_from_standard_input(self):
         words = ["chat", "-m", QWEN, "-n", "8", "--temp", "0"]
         lines = b"one two\n/retry\nthree\n"

@@ -3,6 +3,9 @@
 #include <tenon/error.hpp>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -193,6 +196,110 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Drafts,
                                          Spread{"qwen35moe", 1, 2, 2, 1}, Spread{"step35", 2, 1, 1, 2}, Spread{"step35", 1, 2, 1, 1}, Spread{"step35", 2, 2, 1, 2},
                                          Spread{"step35", 1, 1, 2, 1}),
                          name_of);
+
+// By whatever rank's list: the draft is with the last layer, on ranks 2 and 1, and the table that it gathers from is rank 0's.
+TEST(DraftsOfLists, AreWithTheLastLayer) {
+  const auto load = [](const char* list) {
+    ModelOptions options = options_for(cuttable("qwen35"));
+    options.entries = {"draft.0"}, options.tensor_layers = list, options.sum_parts = 2, options.max_sequences = 3;
+    return engine().load(options);
+  };
+  EXPECT_EQ(n_different(draft_trace(*load("2-4@0,1;7@2,1")), draft_trace(*load(""))), 0u);
+}
+
+// Stages have each weight once, the draft's embeddings included, and the plan says where.
+TEST(DraftsOfStages, TakeNoMoreThanOnOneDevice) {
+  for (const char* architecture : {"qwen35moe", "step35"}) {  // with heads of their own
+    ModelOptions options = options_for(model_path(architecture));
+    options.entries = {"draft.0"};
+    const auto one = engine().load(options);
+    options.pipeline_parallel = 3;
+    const auto three = engine().load(options);
+    EXPECT_EQ(three->info().weight_bytes, one->info().weight_bytes) << architecture;
+    EXPECT_EQ(three->info().store_bytes, one->info().store_bytes) << architecture;
+    InspectOptions inspect;
+    inspect.json = inspect.plan = true, inspect.model = options;
+    const std::string plan = engine().inspect(options.path, inspect);
+    EXPECT_NE(plan.find("\"entry\": \"draft.0\""), std::string::npos) << plan;
+    EXPECT_NE(plan.find("nextn.enorm.weight"), std::string::npos) << plan;
+  }
+}
+
+// Fast sums: close, and the same again.
+TEST(DraftsOfFastSums, AreCloseToThoseOfOneDevice) {
+  ModelOptions options = options_for(cuttable("qwen35"));
+  options.entries = {"draft.0"}, options.precision = Precision::kExact, options.max_sequences = 3;
+  const auto rows = [](Model& model) {
+    const std::vector<int32_t> ids = tokens(1, 60, model);
+    Sequence main = model.sequence(), draft = model.draft_sequence(main, "draft.0");
+    const std::vector<float> hidden = rows_of(model, main, ids).hidden;
+    return rows_of(model, draft, std::span(ids).subspan(1), std::span(hidden).first(hidden.size() / 60 * 59)).logits;
+  };
+  const std::vector<float> expected = rows(*engine().load(options));
+  options.tensor_parallel = 2, options.fast_sums = true;
+  const auto model = engine().load(options);
+  const std::vector<float> found = rows(*model);
+  EXPECT_LT(relative_error(found, expected), 1e-4);
+  EXPECT_EQ(n_different(rows(*model), found), 0u);
+}
+
+TEST(DraftsOverRanks, AreRefusedAsOnOneDevice) {
+  ModelOptions options = options_for(cuttable("qwen35"));
+  options.entries = {"draft.0"}, options.tensor_parallel = 2;
+  const auto model = engine().load(options);
+  Sequence main = model->sequence(), draft = model->draft_sequence(main, "draft.0");
+  const std::vector<int32_t> ids = tokens(1, 4, *model);
+  const std::vector<float> hidden = rows_of(*model, main, ids).hidden;
+  const auto forward = [&](std::span<const float> rows) {
+    const Feed feed = {&draft, ids, {}, rows};
+    model->forward({&feed, 1}, {});
+  };
+  EXPECT_THROW(model->draft_sequence(draft, "draft.0"), Error);
+  EXPECT_THROW(model->draft_sequence(main, "draft.1"), Error);
+  EXPECT_THROW(forward(std::span(hidden).first(hidden.size() - 1)), Error);
+  EXPECT_THROW(draft.resume(ids), Error);
+  const Sequence second = model->draft_sequence(main, "draft.0");
+  EXPECT_THROW(model->draft_sequence(main, "draft.0"), Error);  // there is room for two
+  EXPECT_EQ(draft.length(), 0);
+  forward(hidden);
+  EXPECT_EQ(draft.length(), 4);
+}
+
+// Every file and folder of models that the environment names and that has drafts: all formats and types of weights.
+TEST(DraftsOfMore, GiveTheBitsOfOneDevice) {
+  const char* root = std::getenv("TENON_TEST_MODELS");
+  if (!root || !*root) GTEST_SKIP() << "set TENON_TEST_MODELS to a folder of models by architecture";
+  size_t n = 0, n_cut = 0;
+  for (const auto& architecture : std::filesystem::directory_iterator(root)) {
+    if (!architecture.is_directory()) continue;
+    for (const auto& file : std::filesystem::directory_iterator(architecture)) {
+      if (file.path().extension() != ".gguf" && !std::filesystem::exists(file.path() / "config.json")) continue;
+      ModelOptions options = options_for(file.path());
+      options.max_sequences = 3;
+      const std::vector<std::string> entries = engine().load(options)->info().entries;
+      if (std::ranges::find(entries, "draft.0") == entries.end()) continue;
+      ++n;
+      options.entries = {"draft.0"};
+      const std::vector<float> expected = draft_trace(*engine().load(options));
+      for (options.pipeline_parallel = 2; options.pipeline_parallel <= 3; ++options.pipeline_parallel)
+        EXPECT_EQ(n_different(draft_trace(*engine().load(options)), expected), 0u) << file.path() << ", " << options.pipeline_parallel << " stages";
+      options.sum_parts = 2, options.pipeline_parallel = 1;
+      std::vector<float> in_parts;
+      try {
+        in_parts = draft_trace(*engine().load(options));
+      } catch (const Error& error) {  // its types do not allow the cut
+        EXPECT_EQ(error.kind(), ErrorKind::kUsage) << error.what();
+        EXPECT_NE(std::string(error.what()).find("cannot be cut in 2"), std::string::npos) << error.what();
+        continue;
+      }
+      ++n_cut;
+      options.tensor_parallel = 2;
+      EXPECT_EQ(n_different(draft_trace(*engine().load(options)), in_parts), 0u) << file.path() << ", 2 ranks";
+    }
+  }
+  EXPECT_GT(n, 0u) << root;
+  EXPECT_GT(n_cut, 0u) << root;
+}
 
 }  // namespace
 }  // namespace tenon

@@ -131,6 +131,56 @@ TEST_F(Failure, AFailureAtAnyCallEndsTheGroup) {
   EXPECT_GT(n_failed, 200);
 }
 
+// The same of a draft's calls: the ranks end, and with them the draft and the model that it is for.
+TEST_F(Failure, AFailureAtADraftsCallEndsTheGroup) {
+  struct Spread {
+    uint32_t tensor, stages;
+    int64_t rank;
+  };
+  enum class Place { kMain, kDraft, kNowhere };
+  const auto failed_at = [](const Spread& spread, int64_t call) {
+    configure(spread.rank, call, 0);
+    ModelOptions options = options_for(cuttable("step35"));
+    options.tensor_parallel = spread.tensor, options.pipeline_parallel = spread.stages, options.sum_parts = 2, options.collective = "faulty";
+    options.entries = {"draft.0"};
+    const auto model = engine().load(options);
+    Sequence main = model->sequence(), draft = model->draft_sequence(main, "draft.0");
+    const auto ids = tokens(1, 3, *model);
+    const std::vector<float> hidden(ids.size() * size_t(model->entry("draft.0").hidden_width), 0.5f);
+    const std::vector<int32_t> last = {2};
+    Place place = Place::kMain;
+    std::string said;
+    try {
+      model->forward(main, ids);
+      place = Place::kDraft;
+      draft.begin();
+      const Feed feed = {&draft, ids, last, hidden};
+      model->forward({&feed, 1}, {});
+      return Place::kNowhere;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kRuntime) << error.what();
+      said = error.what();
+    }
+    EXPECT_NE(said.find("rank " + std::to_string(spread.rank) + ":"), std::string::npos) << said;
+    EXPECT_NE(said.find("an injected failure"), std::string::npos) << said;
+    EXPECT_NE(refusal(*model, main, 1).find("the ranks have ended"), std::string::npos);
+    EXPECT_THROW(draft.rollback(), Error);
+    EXPECT_THROW(model->draft_sequence(main, "draft.0"), Error);
+    return place;
+  };
+  for (const Spread& spread : {Spread{2, 1, 1}, {1, 2, 0}, {1, 2, 1}, {2, 2, 3}}) {
+    int64_t first = 12 * (spread.tensor * spread.stages - 1), end = first + 1024;  // the draft's first call is behind the probe's and main's
+    while (first < end) {
+      const int64_t middle = (first + end) / 2;
+      if (failed_at(spread, middle) == Place::kMain) first = middle + 1;
+      else end = middle;
+    }
+    int n_failed = 0;
+    for (; failed_at(spread, first + n_failed) == Place::kDraft; ++n_failed) {}
+    EXPECT_GT(n_failed, 0) << spread.tensor << " ranks, " << spread.stages << " stages, rank " << spread.rank;
+  }
+}
+
 // Bytes that arrive changed are noticed before the model is used: short messages, and long ones alone.
 TEST_F(Failure, ARankThatHearsOtherThingsThanWereSaidIsNamed) {
   struct Lie {

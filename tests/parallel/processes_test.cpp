@@ -88,6 +88,51 @@ TEST_F(Processes, GiveTheBitsOfOneDevice) {
   }
 }
 
+// A draft's sequences go by messages as the model's do.
+TEST_F(Processes, DraftAsOneDevice) {
+  const auto rows = [](Model& model) {
+    const std::vector<int32_t> ids = tokens(1, 60, model);
+    const std::span<const int32_t> all = ids;
+    std::map<std::string, std::vector<float>> tapped;
+    ForwardOptions with_rows;
+    with_rows.taps = {"draft.hidden"}, with_rows.tapped = &tapped;
+    Sequence main = model.sequence(), draft = model.draft_sequence(main, "draft.0");
+    const Feed prompt = {&main, all, {}};
+    model.forward({&prompt, 1}, with_rows);
+    const std::span<const float> hidden = tapped.at("draft.hidden");
+    const size_t width = size_t(model.entry("draft.0").hidden_width);
+    std::vector<float> out;
+    const auto feed = [&](Sequence& sequence, size_t begin, size_t n) {
+      const std::vector<int32_t> last = {int32_t(n) - 1};
+      const Feed one = {&sequence, all.subspan(begin + 1, n), last, hidden.subspan(begin * width, n * width)};
+      const Output found = model.forward({&one, 1}, {});
+      out.insert(out.end(), found.logits.begin(), found.logits.end());
+    };
+    feed(draft, 0, 40);
+    draft.begin();
+    feed(draft, 41, 5);
+    draft.rollback();
+    draft.begin();
+    feed(draft, 40, 5);
+    draft.commit(2);
+    Sequence copy = draft.fork();
+    feed(copy, 42, 3);
+    copy.restore(draft.save());
+    feed(copy, 42, 7);
+    return out;
+  };
+  for (const auto& [tensor, stages] : {std::pair{2u, 1u}, {1u, 2u}, {2u, 2u}}) {
+    ModelOptions options = placed("qwen35", 1, 2);
+    options.entries = {"draft.0"}, options.collective = "threads";
+    const std::vector<float> expected = rows(*engine().load(options));
+    Others others(tensor * stages, 20'000);
+    options.collective = "placed", options.tensor_parallel = tensor, options.pipeline_parallel = stages;
+    EXPECT_EQ(n_different(rows(*engine().load(options)), expected), 0u) << tensor << " ranks, " << stages << " stages";
+    others.join();
+    for (const FollowReport& report : others.reports) EXPECT_FALSE(report.failure) << report.failure->what();
+  }
+}
+
 // What each found comes with its answer.
 TEST_F(Processes, FindTheBestTokenTogether) {
   Others others(4, 20'000);

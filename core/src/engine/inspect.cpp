@@ -130,6 +130,13 @@ Json crossings(const parallel::RankShare& share) {
   return out;
 }
 
+// What a rank has of a draft, beside its share of the model.
+Json draft_report(const std::string& entry, const parallel::RankShare& share) {
+  return {{"entry", entry}, {"layers", layers_text(share.layers)}, {"weight_bytes", share.weight_bytes},
+          {"cache_bytes_a_token", share.cache_bytes}, {"sent_bytes_a_row", share.sent_bytes()},
+          {"received_bytes_a_row", share.received_bytes()}, {"crossings", crossings(share)}};
+}
+
 // One row alone cannot be faster than this: its layers one after another, each as long as its slowest rank reads weights.
 double least_seconds_a_row(const std::vector<parallel::RankShare>& shares, double bytes_a_second) {
   std::map<uint32_t, uint64_t> most;
@@ -159,6 +166,7 @@ Json ranks_report(const Loaded& loaded) {
                     {"cache_bytes_a_token", share.cache_bytes}, {"state_bytes_a_sequence", share.state_bytes},
                     {"sent_bytes_a_row", share.sent_bytes()}, {"received_bytes_a_row", share.received_bytes()},
                     {"crossings", crossings(share)}});
+    for (size_t i = 0; i < share.drafts.size(); ++i) each.back()["drafts"].push_back(draft_report(loaded.entries()[i + 1]->name, share.drafts[i]));
   }
   return {{"number", plan.n_ranks}, {"shown", loaded.place().rank}, {"sum_parts", plan.parts ? Json(plan.parts) : Json("ranks of the layer")},
           {"expert_parts", plan.expert_parts ? Json(plan.expert_parts) : Json("ranks of the owner")},
