@@ -56,6 +56,19 @@ void check_linear(const Device& device, bool is_small, std::vector<Line>& lines)
     checks.against_reference(product(6, 300, {random_weight("f16", 33, 300, 1)}, true), "a view");
     lines.push_back(checks.line());
   }
+  {
+    Checks checks(device, "cuda.linear.fp8", 1e-6, is_small);
+    for (const std::string& dtype : other_dtypes())
+      if (dtype.starts_with("fp8")) check_dtype(checks, dtype, {144, 512, 2320, 16});
+    checks.against_reference(product(6, 512,
+                                     {random_weight("fp8_b128", 133, 512, 1), random_weight("bf16", 9, 512, 2),
+                                      random_weight("fp8_row", 1, 512, 3), random_weight("q4_k", 64, 512, 4)}),
+                             "four weights");
+    checks.against_reference(product(6, 304, {random_weight("fp8_tensor", 33, 304, 1)}, true), "a view");
+    checks.refused(product(2, 104, {random_weight("fp8_row", 8, 104, 1)}), "rows of 104");
+    checks.refused(product(2, 96, {random_weight("bf16", 8, 96, 1)}), "bf16 alone");
+    lines.push_back(checks.line());
+  }
   // Rows as q8_32; the reference reads the same codes, so what is left is rounding in f32.
   Checks checks(device, "cuda.linear.q8", 1e-6, is_small);
   for (const std::string& dtype : block_dtypes_32()) check_dtype(checks, dtype, {32, 160, 2080, 4448});

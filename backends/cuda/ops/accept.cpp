@@ -117,6 +117,17 @@ sdk::Offer accept_linear_q8(const sdk::Node& node) {
   return offer;
 }
 
+sdk::Offer accept_linear_fp8(const sdk::Node& node) {
+  int n = 0;
+  for (const tenon_weight& w : node.weights()) {
+    n += is_fp8(codec_of(w.dtype));
+    if (is_fp8(codec_of(w.dtype)) && w.cols % 16 != 0)
+      return sdk::refuse("rows of %lld are no multiple of 16", wide(w.cols));
+  }
+  if (n == 0) return sdk::refuse("none of the weights is E4M3");
+  return accept_linear(node);  // other weights of the node as in cuda.linear
+}
+
 sdk::Offer accept_glu(const sdk::Node& node) {
   TENON_REFUSE_UNLESS_PLAIN(node, 0);
   const uint32_t activation = node.attr<tenon_glu_attr>().activation;

@@ -92,6 +92,9 @@ bool launch_linear_of(const OpPlan& plan, const Launch& launch, int index) {
   });
 }
 
+// The product with one weight of any form.
+void launch_linear_one(const OpPlan&, const Launch&, int index);
+
 // One translation unit each, so that no compilation takes long.
 bool launch_linear_float(const OpPlan&, const Launch&, int index);
 bool launch_linear_32(const OpPlan&, const Launch&, int index);

@@ -20,6 +20,8 @@ constexpr OpEntry kEntries[] = {
     {"norm", "cuda.norm", "cuda.norm", kBoth, sizeof(tenon_norm_attr), accept_norm, launch_norm, nullptr},
     {"linear", "cuda.linear", "cuda.linear.f32.warp", TENON_PHASE_DECODE, 0, accept_linear, launch_linear, nullptr},
     {"linear", "cuda.linear.q8", "cuda.linear.q8", TENON_PHASE_DECODE, 0, accept_linear_q8, launch_linear_q8, nullptr, 10},
+    {"linear", "cuda.linear.fp8", "cuda.linear.fp8", TENON_PHASE_DECODE, 0, accept_linear_fp8, launch_linear_fp8,
+     nullptr, 10},
     {"linear", "cuda.linear.tile", "cuda.linear.f32.tile", TENON_PHASE_PREFILL, 0, accept_linear, launch_linear_tile,
      nullptr},
     {"glu", "cuda.glu", "cuda.glu", kBoth, sizeof(tenon_glu_attr), accept_glu, launch_glu, nullptr},

@@ -30,6 +30,7 @@ void launch_norm(const OpPlan&, const Launch&);
 void launch_linear(const OpPlan&, const Launch&);
 void launch_linear_tile(const OpPlan&, const Launch&);
 void launch_linear_q8(const OpPlan&, const Launch&);
+void launch_linear_fp8(const OpPlan&, const Launch&);
 void launch_glu(const OpPlan&, const Launch&);
 void launch_gate(const OpPlan&, const Launch&);
 void launch_add(const OpPlan&, const Launch&);
@@ -71,6 +72,7 @@ sdk::Offer accept_encode(const sdk::Node&);
 sdk::Offer accept_norm(const sdk::Node&);
 sdk::Offer accept_linear(const sdk::Node&);
 sdk::Offer accept_linear_q8(const sdk::Node&);
+sdk::Offer accept_linear_fp8(const sdk::Node&);
 sdk::Offer accept_glu(const sdk::Node&);
 sdk::Offer accept_gate(const sdk::Node&);
 sdk::Offer accept_pair(const sdk::Node&);
@@ -91,6 +93,7 @@ uint64_t plan_expert_ffn(const sdk::Node&, OpPlan&);
 
 Codec codec_of(uint32_t dtype);  // kNone: device code cannot decode it
 bool is_float(Codec codec);      // f32, f16, bf16
+inline bool is_fp8(Codec codec) { return codec >= Codec::kFp8 && codec <= Codec::kFp8B128Bf16; }
 void register_ops(sdk::Registrar& registrar);
 
 }  // namespace tenon::cuda
