@@ -3,8 +3,10 @@
 
 #include "backend.hpp"
 #include "ops/ops.hpp"
+#include "ops/row_chain.hpp"
 
 TENON_PLUGIN("cuda", "0.1.0") {
   registrar.backend(tenon::cuda::backend_record());
   tenon::cuda::register_ops(registrar);
+  tenon::cuda::register_row_chains(registrar);
 }

@@ -3,10 +3,41 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <numeric>
+#include <stdexcept>
 
 namespace tenon::gpu_test {
 namespace {
+
+std::string op_name(uint32_t op) {
+  switch (op) {
+    case TENON_OP_NORM:
+      return "norm";
+    case TENON_OP_ADD:
+      return "add";
+    case TENON_OP_MUL:
+      return "mul";
+    case TENON_OP_SCALE:
+      return "scale";
+    case TENON_OP_GLU:
+      return "glu";
+    case TENON_OP_GATE:
+      return "gate";
+    case TENON_OP_ENCODE:
+      return "encode";
+    case TENON_OP_ROPE:
+      return "rope";
+    case TENON_OP_KV_WRITE:
+      return "kv_write";
+    case TENON_OP_SHORT_CONV:
+      return "short_conv";
+    case TENON_OP_GATED_DELTA_RULE:
+      return "gated_delta_rule";
+    default:
+      throw std::runtime_error("op " + std::to_string(op) + " inside of a composite");
+  }
+}
 
 bool equal_stores(const std::vector<Store>& a, const std::vector<Store>& b) {
   for (size_t i = 0; i < a.size(); ++i)
@@ -26,6 +57,38 @@ uint32_t bucket_of(uint32_t rows) {
   for (const uint32_t bucket : {1u, 2u, 3u, 4u, 6u, 8u, 12u, 16u, 24u, 32u, 48u, 64u})
     if (rows < bucket) return bucket;
   return rows + 5;
+}
+
+
+// The kernels of a composite's parts, one after the other.
+RunResult run_parts(const Device& device, const OpCase& composite) {
+  std::map<size_t, Input> values;
+  RunResult out;
+  out.stores = composite.stores;
+  for (size_t i = 0; i < composite.in.size(); ++i) values[i] = composite.in[i];
+  for (const Part& part : composite.parts) {
+    OpCase c(part.op, composite.step);
+    c.attr = part.attr, c.phases = composite.phases;
+    std::vector<tenon_type> types;
+    for (const size_t id : part.in) {
+      c.in.push_back(values.at(id));
+      types.push_back({TENON_ENC_F32, c.in.back().domain, c.in.back().cols, c.in.back().groups});
+    }
+    for (const size_t id : part.weight) c.weight(composite.weights[id]);
+    for (const size_t id : part.store) c.store(out.stores[id]);
+    for (size_t i = 0; i < part.out.size(); ++i) {
+      const tenon_type type = output_of_part(part, types);
+      c.output(type.cols, type.domain), c.out.back().encoding = type.encoding;
+    }
+    const std::string name = "cuda." + op_name(part.op);
+    RunResult result = run_on_device(device, Kit::instance().kernel(name), c);
+    if (!result.accepted) throw std::runtime_error(name + " refused: " + result.why_not);
+    for (size_t i = 0; i < part.out.size(); ++i)
+      values[part.out[i]] = {.data = std::move(result.out[i]), .rows = composite.step.n_rows, .cols = c.out[i].cols};
+    for (size_t i = 0; i < part.store.size(); ++i) out.stores[part.store[i]] = std::move(result.stores[i]);
+  }
+  for (const size_t id : composite.part_outputs) out.out.push_back(values.at(id).data);
+  return out;
 }
 
 }  // namespace
@@ -62,16 +125,33 @@ void Checks::against_reference(const OpCase& op_case, const std::string& what) {
     }
     expect(got.status == want.status, what + ": step.status differs");
     if (op_case.op == TENON_OP_KV_WRITE) expect(equal_stores(got.stores, want.stores), what + ": the store differs");
+    replays(op_case, got, what);
+  });
+}
 
-    const uint32_t rows = op_case.out.empty() || op_case.out[0].domain == TENON_DOMAIN_TOKENS ? op_case.step.n_rows
-                                                                                              : op_case.step.n_outputs;
-    DeviceOptions options;
-    options.captured = true, options.launch_rows = bucket_of(rows);
-    ++line_.replays;
-    expect(equal_results(run_on_device(device_, kernel_, op_case, options), got), what + ": replay differs from eager");
-    options.no_rows = true;
-    const RunResult none = run_on_device(device_, kernel_, op_case, options);
-    expect(equal_stores(none.stores, op_case.stores), what + ": a store was written without a live row");
+void Checks::replays(const OpCase& op_case, const RunResult& got, const std::string& what) {
+  const uint32_t rows = op_case.out.empty() || op_case.out[0].domain == TENON_DOMAIN_TOKENS ? op_case.step.n_rows
+                                                                                            : op_case.step.n_outputs;
+  DeviceOptions options;
+  options.captured = true, options.launch_rows = bucket_of(rows);
+  ++line_.replays;
+  expect(equal_results(run_on_device(device_, kernel_, op_case, options), got), what + ": replay differs from eager");
+  options.no_rows = true;
+  const RunResult none = run_on_device(device_, kernel_, op_case, options);
+  expect(equal_stores(none.stores, op_case.stores), what + ": a store was written without a live row");
+}
+
+void Checks::against_parts(const OpCase& op_case, const std::string& what) {
+  guarded(what, [&] {
+    ++line_.cases;
+    const RunResult got = run_on_device(device_, kernel_, op_case);
+    if (!got.accepted) return expect(false, what + ": refused: " + got.why_not);
+    const RunResult want = run_parts(device_, op_case);
+    for (size_t i = 0; i < want.out.size(); ++i)
+      expect(equal_bits(got.out[i], want.out[i]),
+             what + ", output " + std::to_string(i) + ": " + compare(got.out[i], want.out[i]).text());
+    expect(equal_stores(got.stores, want.stores), what + ": the store differs");
+    replays(op_case, got, what);
   });
 }
 

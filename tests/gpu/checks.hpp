@@ -29,6 +29,8 @@ class Checks {
   // Against the reference in every output, store and status word; then captured, for more rows than are live, and
   // replayed: equal bits; then replayed without live rows: nothing is written.
   void against_reference(const OpCase& op_case, const std::string& what);
+  // The same for a composite, against the kernels of its parts one by one: every bit is equal.
+  void against_parts(const OpCase& op_case, const std::string& what);
   // Rows of `full` alone, in groups of 1 … 17, 33, 64 and backwards: bits as in the whole.
   void row_exact(const OpCase& full, const std::string& what);
   void refused(const OpCase& op_case, const std::string& what);
@@ -37,6 +39,8 @@ class Checks {
   void guarded(const std::string& what, const std::function<void()>& body);
 
  private:
+  // Replayed as `got`, and without a live row nothing is written.
+  void replays(const OpCase& op_case, const RunResult& got, const std::string& what);
   const Device& device_;
   const tenon_kernel& kernel_;
   bool is_small_;
@@ -62,6 +66,7 @@ void check_rows(const Device& device, bool is_small, std::vector<Line>& lines);
 void check_linear(const Device& device, bool is_small, std::vector<Line>& lines);
 void check_experts(const Device& device, bool is_small, std::vector<Line>& lines);
 void check_attention(const Device& device, bool is_small, std::vector<Line>& lines);
+void check_composites(const Device& device, bool is_small, std::vector<Line>& lines);
 void check_recurrent(const Device& device, bool is_small, std::vector<Line>& lines);
 
 }  // namespace tenon::gpu_test

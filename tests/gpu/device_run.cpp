@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <deque>
+#include <map>
 #include <stdexcept>
 
 namespace tenon::gpu_test {
@@ -15,6 +17,24 @@ std::string to_string(tenon_str text) { return {text.data, size_t(text.size)}; }
 uint32_t live_rows(const OpCase& c, uint32_t domain) {
   if (domain == TENON_DOMAIN_TOKENS) return c.step.n_rows;
   return domain == TENON_DOMAIN_OUTPUT_ROWS ? c.step.n_outputs : c.step.n_seqs;
+}
+
+struct PartOperands {
+  std::vector<tenon_type> in, out;
+  std::vector<tenon_weight> weight;
+  std::vector<tenon_store_type> store;
+};
+
+// Sums of a q8_32 row that are not those of its codes; -1: none.
+int64_t wrong_sum(const uint8_t* row, int64_t cols) {
+  const auto* codes = reinterpret_cast<const int8_t*>(row);
+  const auto* sums = reinterpret_cast<const int16_t*>(row + tenon_q8_32_sum_offset(cols));
+  for (int64_t i = 0; i < cols / 16; ++i) {
+    int sum = 0;
+    for (int k = 0; k < 16; ++k) sum += codes[16 * i + k];
+    if (sum != sums[i]) return i;
+  }
+  return -1;
 }
 
 class Run {
@@ -61,7 +81,7 @@ class Run {
     node_.attr = case_.attr.empty() ? nullptr : case_.attr.data();
     for (const Input& x : case_.in)
       types_in_.push_back({x.ids ? uint32_t(TENON_ENC_I32) : uint32_t(TENON_ENC_F32), x.domain, x.cols, x.groups});
-    for (const Output& y : case_.out) types_out_.push_back({TENON_ENC_F32, y.domain, y.cols, 1});
+    for (const Output& y : case_.out) types_out_.push_back({y.encoding, y.domain, y.cols, 1});
     if (case_.op == TENON_OP_ROUTE) types_out_[0].encoding = TENON_ENC_I32;  // ids
     for (const Weight& w : case_.weights) {
       tenon_weight table = {};
@@ -75,6 +95,28 @@ class Run {
     node_.out = types_out_.data(), node_.n_out = uint32_t(types_out_.size());
     node_.weight = weights_.data(), node_.n_weight = uint32_t(weights_.size());
     node_.store = store_types_.data(), node_.n_store = uint32_t(store_types_.size());
+    describe_parts();
+  }
+
+  // Types of inner values follow from those before them.
+  void describe_parts() {
+    std::map<size_t, tenon_type> types;
+    for (size_t i = 0; i < types_in_.size(); ++i) types[i] = types_in_[i];
+    for (const Part& part : case_.parts) {
+      PartOperands& operands = part_operands_.emplace_back();
+      for (const size_t id : part.in) operands.in.push_back(types.at(id));
+      for (const size_t id : part.weight) operands.weight.push_back(weights_[id]);
+      for (const size_t id : part.store) operands.store.push_back(store_types_[id]);
+      for (const size_t id : part.out) operands.out.push_back(types[id] = output_of_part(part, operands.in));
+      tenon_node node = node_;
+      node.op = part.op, node.attr = part.attr.empty() ? nullptr : part.attr.data();
+      node.in = operands.in.data(), node.n_in = uint32_t(operands.in.size());
+      node.out = operands.out.data(), node.n_out = uint32_t(operands.out.size());
+      node.weight = operands.weight.data(), node.n_weight = uint32_t(operands.weight.size());
+      node.store = operands.store.data(), node.n_store = uint32_t(operands.store.size());
+      part_nodes_.push_back(node);
+    }
+    node_.part = part_nodes_.data(), node_.n_part = uint32_t(part_nodes_.size());
   }
 
   bool accept() {
@@ -265,6 +307,9 @@ class Run {
                                    " are live");
       std::vector<float> values(size_t(rows) * size_t(view.cols));
       for (uint32_t r = 0; r < rows; ++r)
+        if (view.encoding == TENON_ENC_Q8_32 && wrong_sum(bytes + r * view.row_bytes, view.cols) >= 0)
+          throw std::runtime_error(to_string(kernel_.name) + ": a sum of codes of row " + std::to_string(r) + " is wrong");
+      for (uint32_t r = 0; r < rows; ++r)
         decode_row(view.encoding, bytes + r * view.row_bytes, view.cols, values.data() + int64_t(r) * view.cols);
       result_.out.push_back(std::move(values));
     }
@@ -295,9 +340,18 @@ class Run {
   std::vector<tenon_store_type> store_types_;
   std::vector<tenon_view> views_in_, views_out_;
   std::vector<tenon_store> stores_;
+  std::deque<PartOperands> part_operands_;
+  std::vector<tenon_node> part_nodes_;
 };
 
 }  // namespace
+
+tenon_type output_of_part(const Part& part, const std::vector<tenon_type>& in) {
+  tenon_type out = in[part.op == TENON_OP_GATED_DELTA_RULE ? 2 : 0];
+  out.groups = 1;
+  if (part.op == TENON_OP_ENCODE) out.encoding = reinterpret_cast<const tenon_encode_attr*>(part.attr.data())->encoding;
+  return out;
+}
 
 RunResult run_on_device(const Device& device, const tenon_kernel& kernel, const OpCase& op_case,
                         const DeviceOptions& options) {

@@ -16,6 +16,9 @@ struct DeviceOptions {
   int64_t max_context = 4096;
 };
 
+// What a part of a composite gives, by what goes into it.
+tenon_type output_of_part(const Part& part, const std::vector<tenon_type>& in);
+
 // Throws with the kernel's message when a call fails, and when memory that is not the kernel's was written, rows beyond
 // the live ones included. The case is not changed.
 RunResult run_on_device(const Device& device, const tenon_kernel& kernel, const OpCase& op_case,

@@ -59,10 +59,10 @@ int check_absence(const tenon_backend& backend, bool is_expected) {
 
 int print(const std::vector<Line>& lines) {
   int failed = 0;
-  std::printf("%-24s %6s %10s %10s %10s %8s  %s\n", "kernel", "cases", "worst", "bound", "exact rows", "replays", "");
+  std::printf("%-44s %6s %10s %10s %10s %8s  %s\n", "kernel", "cases", "worst", "bound", "exact rows", "replays", "");
   for (const Line& line : lines) {
     failed += !line.faults.empty();
-    std::printf("%-24s %6d %10.2g %10.2g %10d %8d  %s\n", line.name.c_str(), line.cases, line.worst, line.bound,
+    std::printf("%-44s %6d %10.2g %10.2g %10d %8d  %s\n", line.name.c_str(), line.cases, line.worst, line.bound,
                 line.exact_rows, line.replays, line.faults.empty() ? "ok" : "FAILED");
   }
   for (const Line& line : lines) {
@@ -99,6 +99,7 @@ int run(const Options& options) {
   suite("linear", [&] { check_linear(device, options.is_small, lines); });
   suite("experts", [&] { check_experts(device, options.is_small, lines); });
   suite("attention", [&] { check_attention(device, options.is_small, lines); });
+  suite("composites", [&] { check_composites(device, options.is_small, lines); });
   suite("recurrent", [&] { check_recurrent(device, options.is_small, lines); });
   const int failed = print(lines);
   std::printf("%d of %zu failed, %.1f s\n", failed, lines.size(),

@@ -32,6 +32,7 @@ class Kit final : public Records {
 
   const tenon_kernel& kernel(std::string_view name) const override;  // throws when there is none
   std::vector<const tenon_kernel*> kernels(std::string_view pattern, std::string_view backend = "") const;
+  const std::vector<const tenon_kernel*>& all_kernels() const { return kernels_; }
   const tenon_backend& backend(std::string_view name) const;
   const tenon_dtype* dtype_record(uint32_t id) const override;  // null when unknown
   uint32_t dtype_id(std::string_view name) const override;      // throws when unknown

@@ -105,14 +105,53 @@ inline unsigned blocks_for(int64_t n, int64_t each) { return unsigned((n + each 
 // Rows go to the grid's second dimension, which is short; kernels stride over what is left.
 inline unsigned row_blocks(int64_t rows) { return unsigned(rows < 32768 ? rows : 32768); }
 
-// Enqueues a kernel. An empty grid enqueues nothing.
+// A kernel may begin before the one in front of it on the stream has ended. Until it has waited, it reads weights alone and
+// writes nothing; every thread of it waits, or what comes behind could begin too early.
+__device__ inline void wait_for_launch_before() {
+#if defined(TENON_CUDA_IS_EMULATED)
+  emulator::wait_for_launch_before();
+#elif __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+// Lets the launch behind this one begin and wait, once every block is here or has ended.
+__device__ inline void let_next_launch_begin() {
+#if !defined(TENON_CUDA_IS_EMULATED) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;");
+#endif
+}
+// Asks for a line of weights, to be in L2 when it is read.
+__device__ inline void prefetch_line(const void* line) {
+#if !defined(TENON_CUDA_IS_EMULATED)
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(line));
+#else
+  (void)line;
+#endif
+}
+
+// Enqueues a kernel, one that calls wait_for_launch_before() if `is_early`. An empty grid enqueues nothing.
 template <typename... Parameters, typename... Arguments>
-void enqueue(const Launch& launch, const char* name, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
-             Arguments... arguments) {
+void enqueue_as(bool is_early, const Launch& launch, const char* name, void (*kernel)(Parameters...), dim3 grid,
+                unsigned threads, Arguments... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   cudaLaunchConfig_t config = {};
   config.gridDim = grid, config.blockDim = dim3(threads), config.stream = static_cast<cudaStream_t>(launch.stream);
+  cudaLaunchAttribute attribute = {};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  if (is_early) config.attrs = &attribute, config.numAttrs = 1;
   check(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), name);
+}
+template <typename... Parameters, typename... Arguments>
+void enqueue(const Launch& launch, const char* name, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+             Arguments... arguments) {
+  enqueue_as(false, launch, name, kernel, grid, threads, arguments...);
+}
+// The same for a kernel that waits by itself, where the launch before it lets it begin early.
+template <typename... Parameters, typename... Arguments>
+void enqueue_early(const Launch& launch, const char* name, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+                   Arguments... arguments) {
+  enqueue_as(launch.is_early, launch, name, kernel, grid, threads, arguments...);
 }
 
 }  // namespace tenon::cuda

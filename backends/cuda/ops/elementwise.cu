@@ -1,5 +1,5 @@
 // Ops that treat each element on its own: one thread an element.
-#include "glu.cuh"
+#include "row.cuh"
 
 namespace tenon::cuda {
 namespace {
@@ -9,6 +9,8 @@ constexpr unsigned kThreads = 256;
 // out(r, c) = f(r, c) over live rows.
 template <typename F>
 __global__ void each_element(View out, Live live, F f) {
+  wait_for_launch_before();
+  let_next_launch_begin();
   const int32_t c = int32_t(blockIdx.x * blockDim.x + threadIdx.x);
   if (c >= out.cols) return;
   const uint32_t rows = live.get();
@@ -18,8 +20,8 @@ __global__ void each_element(View out, Live live, F f) {
 template <typename F>
 void run(const OpPlan& plan, const Launch& launch, const char* name, F f) {
   const View out = view_of(launch.out(0));
-  enqueue(launch, name, each_element<F>, dim3(blocks_for(out.cols, kThreads), row_blocks(launch.rows())), kThreads, out,
-          live_rows(plan, launch), f);
+  enqueue_early(launch, name, each_element<F>, dim3(blocks_for(out.cols, kThreads), row_blocks(launch.rows())), kThreads,
+                out, live_rows(plan, launch), f);
 }
 
 struct Add {

@@ -1,33 +1,30 @@
-// norm: a block for each row and group. The sum is cut among threads by the group's width alone, so a row's bits do not
-// depend on the launch.
-#include "device.cuh"
+// norm: a block for each row and group, in the order of sums of row.cuh.
+#include "row.cuh"
 
 namespace tenon::cuda {
 namespace {
 
-constexpr unsigned kMaxThreads = 256;
-
-__global__ void norm(View x, View y, const void* w, Codec codec, int32_t group, bool is_mean, float eps, Live live) {
+__global__ void norm(Operand x, Operand y, Table w, NormShape shape, Live live) {
   __shared__ float part[kMaxThreads / kWarp];
-  const int32_t begin = int32_t(blockIdx.x) * group;
+  wait_for_launch_before();
+  let_next_launch_begin();
+  const int32_t begin = int32_t(blockIdx.x) * shape.group, end = begin + shape.group;
+  const int32_t first = begin + int32_t(threadIdx.x) * kFour, step = int32_t(blockDim.x) * kFour;
   const uint32_t rows = live.get();
   for (uint32_t r = blockIdx.y; r < rows; r += gridDim.y) {
+    Four v, weight = {};
     float squares = 0;
-    for (int32_t c = int32_t(threadIdx.x); c < group; c += int32_t(blockDim.x)) {
-      const float value = *x.at(r, begin + c);
-      squares = fmaf(value, value, squares);
+    for (int32_t c = first; c < end; c += step) {
+      load_four(x, r, c, end, v);
+      squares = add_squares(squares, v);
     }
-    squares = warp_sum(squares);
-    __syncthreads();  // the row before has been read
-    if (threadIdx.x % kWarp == 0) part[threadIdx.x / kWarp] = squares;
-    __syncthreads();
-    float sum = 0;
-    for (unsigned i = 0; i < blockDim.x / kWarp; ++i) sum += part[i];
-    if (is_mean) sum /= float(group);
-    const float inverse = 1.0f / sqrtf(sum + eps);
-    for (int32_t c = int32_t(threadIdx.x); c < group; c += int32_t(blockDim.x)) {
-      const float value = *x.at(r, begin + c) * inverse;
-      *y.at(r, begin + c) = w ? value * load_float(codec, w, c) : value;
+    const float factor = norm_factor(shape, block_sum(squares, part));
+    for (int32_t c = first; c < end; c += step) {
+      load_four(x, r, c, end, v);
+      if (w.data) load_four(w, c - begin, shape.group, weight);
+#pragma unroll
+      for (int i = 0; i < kFour; ++i) v[i] = normed(v[i], factor, w.data, weight[i]);
+      store_four(y, r, c, end, v);
     }
   }
 }
@@ -35,14 +32,12 @@ __global__ void norm(View x, View y, const void* w, Codec codec, int32_t group, 
 }  // namespace
 
 void launch_norm(const OpPlan& plan, const Launch& launch) {
-  const View x = view_of(launch.in(0));
-  const int32_t group = plan.norm.group ? int32_t(plan.norm.group) : x.cols;
-  unsigned threads = blocks_for(group, 4 * kWarp) * kWarp;
-  if (threads > kMaxThreads) threads = kMaxThreads;
-  const void* w = launch.args.n_weight ? array<void>(launch.weight(0).plane[0]) : nullptr;
-  enqueue(launch, "norm", norm, dim3(unsigned(x.cols / group), row_blocks(launch.rows())), threads, x,
-          view_of(launch.out(0)), w, plan.codec[0], group, plan.norm.kind == TENON_NORM_RMS, plan.norm.eps,
-          live_rows(plan, launch));
+  Operand x = operand_of(launch.in(0)), y = operand_of(launch.out(0));
+  const NormShape shape = norm_shape(plan.norm, x.view.cols);
+  if (shape.group % kFour) x.has_vectors = y.has_vectors = false;
+  const Table w = launch.args.n_weight ? table_of(launch.weight(0), plan.codec[0]) : Table{};
+  enqueue_early(launch, "norm", norm, dim3(unsigned(x.view.cols / shape.group), row_blocks(launch.rows())),
+                norm_threads(shape.group), x, y, w, shape, live_rows(plan, launch));
 }
 
 }  // namespace tenon::cuda

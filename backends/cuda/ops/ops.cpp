@@ -16,21 +16,21 @@ constexpr uint32_t kBoth = TENON_PHASE_DECODE | TENON_PHASE_PREFILL;
 
 constexpr OpEntry kEntries[] = {
     {"embed", "cuda.embed", "cuda.embed", kBoth, sizeof(tenon_embed_attr), accept_embed, launch_embed, nullptr},
-    {"encode", "cuda.encode", "cuda.encode", kBoth, sizeof(tenon_encode_attr), accept_encode, launch_encode, nullptr},
-    {"norm", "cuda.norm", "cuda.norm", kBoth, sizeof(tenon_norm_attr), accept_norm, launch_norm, nullptr},
+    {"encode", "cuda.encode", "cuda.encode", kBoth, sizeof(tenon_encode_attr), accept_encode, launch_encode, nullptr, 0, true},
+    {"norm", "cuda.norm", "cuda.norm", kBoth, sizeof(tenon_norm_attr), accept_norm, launch_norm, nullptr, 0, true},
     {"linear", "cuda.linear", "cuda.linear.f32.warp", TENON_PHASE_DECODE, 0, accept_linear, launch_linear, nullptr},
     {"linear", "cuda.linear.q8", "cuda.linear.q8", TENON_PHASE_DECODE, 0, accept_linear_q8, launch_linear_q8, nullptr, 10},
     {"linear", "cuda.linear.fp8", "cuda.linear.fp8", TENON_PHASE_DECODE, 0, accept_linear_fp8, launch_linear_fp8,
      nullptr, 10},
     {"linear", "cuda.linear.tile", "cuda.linear.f32.tile", TENON_PHASE_PREFILL, 0, accept_linear, launch_linear_tile,
      nullptr},
-    {"glu", "cuda.glu", "cuda.glu", kBoth, sizeof(tenon_glu_attr), accept_glu, launch_glu, nullptr},
-    {"gate", "cuda.gate", "cuda.gate", kBoth, sizeof(tenon_gate_attr), accept_gate, launch_gate, nullptr},
-    {"add", "cuda.add", "cuda.add", kBoth, 0, accept_pair, launch_add, nullptr},
-    {"mul", "cuda.mul", "cuda.mul", kBoth, 0, accept_pair, launch_mul, nullptr},
-    {"scale", "cuda.scale", "cuda.scale", kBoth, sizeof(tenon_scale_attr), accept_plain, launch_scale, nullptr},
-    {"softcap", "cuda.softcap", "cuda.softcap", kBoth, sizeof(tenon_scale_attr), accept_plain, launch_softcap, nullptr},
-    {"concat", "cuda.concat", "cuda.concat", kBoth, 0, accept_plain, launch_concat, nullptr},
+    {"glu", "cuda.glu", "cuda.glu", kBoth, sizeof(tenon_glu_attr), accept_glu, launch_glu, nullptr, 0, true},
+    {"gate", "cuda.gate", "cuda.gate", kBoth, sizeof(tenon_gate_attr), accept_gate, launch_gate, nullptr, 0, true},
+    {"add", "cuda.add", "cuda.add", kBoth, 0, accept_pair, launch_add, nullptr, 0, true},
+    {"mul", "cuda.mul", "cuda.mul", kBoth, 0, accept_pair, launch_mul, nullptr, 0, true},
+    {"scale", "cuda.scale", "cuda.scale", kBoth, sizeof(tenon_scale_attr), accept_plain, launch_scale, nullptr, 0, true},
+    {"softcap", "cuda.softcap", "cuda.softcap", kBoth, sizeof(tenon_scale_attr), accept_plain, launch_softcap, nullptr, 0, true},
+    {"concat", "cuda.concat", "cuda.concat", kBoth, 0, accept_plain, launch_concat, nullptr, 0, true},
     {"rope", "cuda.rope", "cuda.rope", kBoth, sizeof(tenon_rope_attr), accept_rope, launch_rope, nullptr},
     {"kv_write", "cuda.kv_write", "cuda.kv_write", kBoth, sizeof(tenon_kv_write_attr), accept_kv_write, launch_kv_write,
      nullptr},
@@ -57,13 +57,14 @@ class OpKernel final : public sdk::Kernel {
  public:
   explicit OpKernel(const OpEntry& entry) : entry_(entry) {}
 
-  sdk::Offer accept(const sdk::Node& node, const sdk::Device&) const override {
+  sdk::Offer accept(const sdk::Node& node, const sdk::Device& device) const override {
     for (const tenon_weight& w : node.weights()) {
       if (w.parts > 1) return sdk::refuse("reads weights without parts, not %u", w.parts);
       if (w.n_expert > 0 && node.op() != TENON_OP_EXPERT_FFN) return sdk::refuse("reads plain weights, not experts");
       if (w.layout != 0 && w.layout != kPackedLayout) return sdk::refuse("knows no packed form %u", w.layout);
     }
-    return entry_.accept(node).row_exact().capturable();
+    sdk::Offer offer = entry_.accept(node).row_exact().capturable();
+    return entry_.overlaps && device.table().compute_major >= 9 ? offer.flag(TENON_OFFER_PDL) : offer;
   }
 
   void pack(const sdk::Node&, const sdk::PackSlice& slice) const override {
@@ -99,7 +100,7 @@ class OpKernel final : public sdk::Kernel {
   void launch(const tenon_plan& plan, const sdk::Args& args, const sdk::Worker& worker) const override {
     const tenon_exec& exec = worker.table();
     use_device_of(exec.stream);
-    entry_.launch(*static_cast<const OpPlan*>(plan.impl), {args.table(), exec.workspace, exec.stream});
+    entry_.launch(*static_cast<const OpPlan*>(plan.impl), {args.table(), exec.workspace, exec.stream, (exec.flags & TENON_OFFER_PDL) != 0});
   }
 
   void drop(tenon_plan& plan) const override {

@@ -13,6 +13,7 @@ struct Launch {
   const tenon_args& args;
   tenon_addr workspace;
   void* stream;
+  bool is_early = false;  // the launch before it on the stream offers to overlap, as this one does
   // Rows that a grid must cover. Live numbers are read on the device: a graph is replayed with other contents.
   uint32_t rows() const { return args.rows; }
   const tenon_view& in(int i) const { return args.in[i]; }
@@ -65,6 +66,7 @@ struct OpEntry {
   LaunchFunction launch;
   PlanFunction plan;  // null: nothing to fill
   int32_t priority = 0;
+  bool overlaps = false;  // all its kernels are enqueued by enqueue_early()
 };
 // The checks and plans, in accept.cpp, accept_attention.cpp and accept_experts.cpp.
 sdk::Offer accept_embed(const sdk::Node&);

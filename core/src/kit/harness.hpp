@@ -58,11 +58,11 @@ struct Output {
   uint32_t encoding = TENON_ENC_F32;  // of the node, before the kernel is asked
 };
 
-// A plain op inside of a composite. Numbers are of values (the composite's inputs first) and of its weights.
+// A plain op inside of a composite. Numbers are of values (the composite's inputs first), of its weights and of its stores.
 struct Part {
   uint32_t op = TENON_OP_NONE;
   std::vector<uint8_t> attr;
-  std::vector<size_t> in, out, weight;
+  std::vector<size_t> in, out, weight, store = {};
 };
 
 struct OpCase {

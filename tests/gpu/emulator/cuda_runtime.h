@@ -57,6 +57,8 @@ namespace tenon::emulator {
 void block_barrier();
 uint32_t exchange(uint32_t value, unsigned lane_mask);  // value of the lane whose number differs by the mask
 bool vote(bool value, bool all);
+// A launch that may begin early waits here. Launches run one after the other, but each thread of such a one has to come.
+void wait_for_launch_before();
 
 }  // namespace tenon::emulator
 
@@ -134,10 +136,19 @@ struct cudaDeviceProp {
 struct cudaPointerAttributes {
   int device;
 };
+enum cudaLaunchAttributeID { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+struct cudaLaunchAttribute {
+  cudaLaunchAttributeID id;
+  struct {
+    int programmaticStreamSerializationAllowed;
+  } val;
+};
 struct cudaLaunchConfig_t {
   dim3 gridDim, blockDim;
   size_t dynamicSmemBytes;
   cudaStream_t stream;
+  cudaLaunchAttribute* attrs;
+  unsigned numAttrs;
 };
 
 cudaError_t cudaGetLastError();
@@ -188,7 +199,8 @@ cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
 cudaError_t enqueue_waiting(cudaStream_t stream, std::function<cudaError_t()> work);
 // Whether the stream is the current device's: only then a kernel can be launched on it.
 bool is_here(cudaStream_t stream);
-cudaError_t run_grid(dim3 grid, dim3 block, const std::function<void()>& thread);
+// `is_early`: launched so that every thread has to wait for the launch before.
+cudaError_t run_grid(dim3 grid, dim3 block, const std::function<void()>& thread, bool is_early = false);
 
 }  // namespace tenon::emulator
 
@@ -197,7 +209,9 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
                                Arguments&&... arguments) {
   if (!tenon::emulator::is_here(config->stream)) return cudaErrorInvalidResourceHandle;
   const std::function<void()> thread = [kernel, ... copies = Parameters(arguments)] { kernel(copies...); };
-  return tenon::emulator::enqueue(config->stream, [grid = config->gridDim, block = config->blockDim, thread] {
-    return tenon::emulator::run_grid(grid, block, thread);
+  bool is_early = false;
+  for (unsigned i = 0; i < config->numAttrs; ++i) is_early |= config->attrs[i].val.programmaticStreamSerializationAllowed != 0;
+  return tenon::emulator::enqueue(config->stream, [grid = config->gridDim, block = config->blockDim, thread, is_early] {
+    return tenon::emulator::run_grid(grid, block, thread, is_early);
   });
 }

@@ -68,6 +68,7 @@ struct Fiber {
   Context context;
   State state = State::kDone;
   unsigned operations = 0;  // warp operations so far: two sets of slots take turns
+  bool has_waited = false;  // for the launch before
 };
 
 struct Block {
@@ -127,7 +128,7 @@ bool release(Block& block) {
 bool run_block(Block& block) {
   for (unsigned i = 0; i < block.threads; ++i) {
     prepare(block.fibers[i].context, block.stacks.get() + i * kStackBytes, fiber_entry);
-    block.fibers[i].state = State::kReady, block.fibers[i].operations = 0;
+    block.fibers[i].state = State::kReady, block.fibers[i].operations = 0, block.fibers[i].has_waited = false;
   }
   for (;;) {
     bool is_alive = false;
@@ -145,6 +146,8 @@ bool run_block(Block& block) {
 }
 
 }  // namespace
+
+void wait_for_launch_before() { the_block().fibers[the_block().current].has_waited = true; }
 
 void block_barrier() { wait(State::kAtBlockBarrier); }
 
@@ -170,7 +173,7 @@ bool vote(bool value, bool all) {
   return result;
 }
 
-cudaError_t run_grid(dim3 grid, dim3 block_dim, const std::function<void()>& thread) {
+cudaError_t run_grid(dim3 grid, dim3 block_dim, const std::function<void()>& thread, bool is_early) {
   static std::mutex& mutex = *new std::mutex;
   const std::lock_guard lock(mutex);
   Block& block = the_block();
@@ -182,8 +185,11 @@ cudaError_t run_grid(dim3 grid, dim3 block_dim, const std::function<void()>& thr
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {
         blockIdx = {x, y, z};
-        if (run_block(block)) continue;
-        std::fprintf(stderr, "emulator: block (%u, %u, %u): not all threads reach a barrier\n", x, y, z);
+        const char* fault = run_block(block) ? nullptr : "not all threads reach a barrier";
+        for (unsigned i = 0; is_early && i < block.threads; ++i)
+          if (!block.fibers[i].has_waited) fault = "a thread has not waited for the launch before";
+        if (!fault) continue;
+        std::fprintf(stderr, "emulator: block (%u, %u, %u): %s\n", x, y, z, fault);
         return cudaErrorLaunchFailure;
       }
   return cudaSuccess;

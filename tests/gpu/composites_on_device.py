@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Composites on a device: with and without them a model's logits have the same bits, and a decode layer has few launches.
+
+  composites_on_device.py --tenon PROGRAM --models DIR [--backend cuda] [-- further arguments for the program]
+"""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+# Launches of a decode layer, by what layers the model has; the largest of all its layers counts.
+MODELS = {
+    "gemma3": 14,
+    "gemma4": 14,
+    "llama": 13,
+    "qwen3": 15,
+    "qwen35": 15,  # three of four layers are recurrent
+}
+TOKENS = "1,5,9,22,7,8,3,99,12,14,15,16,17,18,19,20,21,40,41,42"
+
+
+def call(options, verb, *arguments):
+    command = [options.tenon, verb, *arguments, "--backend", options.backend, *options.rest]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=200)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: status {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--tenon", required=True)
+    parser.add_argument("--models", type=pathlib.Path, required=True)
+    parser.add_argument("--backend", default="cuda")
+    parser.add_argument("rest", nargs="*")
+    options = parser.parse_args()
+    failed = 0
+
+    def expect(holds, message):
+        nonlocal failed
+        failed += not holds
+        if not holds:
+            print(f"  {message}")
+
+    for name, limit in MODELS.items():
+        [model] = (options.models / name).glob("*.gguf")
+        layers = [layer["launches"] for layer in json.loads(call(options, "inspect", str(model), "--plan", "--json"))["plan"]["decode_layers"]]
+        print(f"{name:<10} launches of each layer: {layers}, at most {limit} are wanted", flush=True)
+        expect(max(layers) <= limit, "more launches than wanted")
+        with tempfile.TemporaryDirectory() as folder:
+            for what in (["--step", "3"], []):
+                for precision in ("default", "exact"):
+                    files = [pathlib.Path(folder) / side for side in ("with", "without")]
+                    for file, forbidden in zip(files, ([], ["--forbid", "cuda.fused"])):
+                        call(options, "eval", "-m", str(model), "--tokens", TOKENS, "--rows", "all", "--precision", precision,
+                             "--out", str(file), *what, *forbidden)
+                    expect(files[0].read_bytes() == files[1].read_bytes(),
+                           f"composites change logits: precision {precision} {' '.join(what)}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
