@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <tenon/error.hpp>
+#include <tenon/layer_ranks.hpp>
 #include <tenon/model_manifest.hpp>
 
 namespace tenon::launcher {
@@ -50,6 +51,33 @@ bool is_choice(std::string_view choices, std::string_view value) {
   return false;
 }
 
+// How many whole numbers of the option's range `text` holds, with commas between and nothing else; 0: not so.
+size_t count_numbers(const OptionSpec& option, std::string_view text) {
+  for (size_t n = 1;; ++n) {
+    const size_t comma = std::min(text.find(','), text.size());
+    int64_t number = 0;
+    if (!parse_number(text.substr(0, comma), &number) || number < static_cast<int64_t>(option.minimum) || number > static_cast<int64_t>(option.maximum))
+      return 0;
+    if (comma == text.size()) return n;
+    text.remove_prefix(comma + 1);
+  }
+}
+
+// Numbers of ranks, of parts and of devices, and lists.
+void check_ranks(const OptionSpec& option, const std::string& origin, const std::string& value) {
+  const std::string range = shown(option, option.minimum) + " to " + shown(option, option.maximum);
+  const size_t n = count_numbers(option, value);
+  if (option.kind == Kind::kNumbers && n == 0)
+    usage_error(origin + ": expected numbers from " + range + " with commas between, found '" + value + "'");
+  if (option.kind == Kind::kParts && (n == 0 || n > 2))
+    usage_error(origin + ": expected P or P,E, each " + range + ", found '" + value + "'");
+  if (option.kind != Kind::kRanks || n == 1) return;
+  if (is_layer_list(value) || value.empty() || value == "0")
+    check_layer_ranks(origin, value, option.name == "tensor-parallel");
+  else
+    usage_error(origin + ": expected " + range + ", or layers with their ranks such as 0-3@0,1;4-7@2,3, found '" + value + "'");
+}
+
 // `origin` is how the user spelled it: --threads or TENON_THREADS.
 void check_value(const OptionSpec& option, const std::string& origin, const std::string& value) {
   if (option.kind == Kind::kInteger || option.kind == Kind::kNumber) {
@@ -69,6 +97,7 @@ void check_value(const OptionSpec& option, const std::string& origin, const std:
       usage_error(origin + ": expected " + shown(option, option.minimum) + " to " + shown(option, option.maximum) +
                   ", found " + value);
   }
+  if (option.kind == Kind::kNumbers || option.kind == Kind::kRanks || option.kind == Kind::kParts) check_ranks(option, origin, value);
   int64_t bytes = 0;
   if (option.kind == Kind::kSize && !parse_size(value, &bytes))
     usage_error(origin + ": expected bytes such as 0, 65536, 512M or 2G, found '" + value + "'");
@@ -99,14 +128,16 @@ po::options_description describe(Verb verb) {
   return description;
 }
 
-// What serves here for flags of llama.cpp that have another name or none.
+// What serves here for flags of llama.cpp and vLLM that have another name or none.
 std::string_view hint_for(std::string_view word) {
   struct Hint {
     std::string_view flag, text;
   };
   constexpr std::string_view kBackend = "--backend says where a model runs, as a whole",
                              kBatch = "the engine divides prompts by itself",
-                             kRaw = "`tenon run --raw` uses no template";
+                             kRaw = "`tenon run --raw` uses no template",
+                             kRanks = "it is --tensor-parallel", kStages = "it is --pipeline-parallel",
+                             kSplit = "--pipeline-parallel gives each rank layers of its own, --tensor-parallel a share of every layer";
   static constexpr Hint kHints[] = {
       {"-ngl", kBackend},
       {"--n-gpu-layers", kBackend},
@@ -127,15 +158,25 @@ std::string_view hint_for(std::string_view word) {
       {"--ubatch-size", kBatch},
       {"-tb", "--threads serves prompts, too"},
       {"--threads-batch", "--threads serves prompts, too"},
+      {"-sm", kSplit},
+      {"--split-mode", kSplit},
+      {"-ts", kSplit},
+      {"--tensor-split", kSplit},
+      {"-tp", kRanks},
+      {"--tensor-parallel-size", kRanks},
+      {"-pp", kStages},
+      {"--pipeline-parallel-size", kStages},
   };
   for (const Hint& hint : kHints)
     if (hint.flag == word) return hint.text;
   return "";
 }
 
-std::string unknown_flag(const std::string& word) {
-  const std::string_view hint = hint_for(word);
-  return "unknown flag " + word + (hint.empty() ? "" : ": ") + std::string(hint);
+std::string unknown_flag(Verb verb, const std::string& word) {
+  std::string hint(hint_for(word)), spelled = word.substr(0, word.find('='));
+  std::replace(spelled.begin(), spelled.end(), '_', '-');
+  if (hint.empty() && spelled.starts_with("--") && find_option(verb, spelled.substr(2))) hint.assign("it is ").append(spelled);
+  return "unknown flag " + word + (hint.empty() ? "" : ": ") + hint;
 }
 
 // Of -n5 the word and its value; any other letters after a flag's are a longer flag, as -ngl is in llama.cpp.
@@ -157,14 +198,14 @@ std::vector<po::option> split_words(Verb verb, const std::vector<std::string>& w
     for (const po::option& given : options)
       if (given.position_key < 0 && !given.string_key.empty() &&
           is_joined_text(*find_option(verb, given.string_key), given))
-        usage_error(unknown_flag(given.original_tokens.front()) + more);
+        usage_error(unknown_flag(verb, given.original_tokens.front()) + more);
     return options;
   } catch (const po::unknown_option& error) {
     // Of -fa the message names -f alone.
     std::string word = error.get_option_name();
     for (const std::string& candidate : words)
       if (candidate.starts_with(word) && !hint_for(candidate).empty()) word = candidate;
-    usage_error(unknown_flag(word) + more);
+    usage_error(unknown_flag(verb, word) + more);
   } catch (const po::error_with_option_name& error) {
     const std::string name = error.get_option_name();
     const auto* syntax = dynamic_cast<const po::invalid_syntax*>(&error);
@@ -179,6 +220,8 @@ std::vector<po::option> split_words(Verb verb, const std::vector<std::string>& w
 }
 
 }  // namespace
+
+bool is_layer_list(std::string_view ranks) { return ranks.find_first_of("@;") != std::string_view::npos; }
 
 bool Arguments::has(std::string_view name) const { return values_.find(name) != values_.end(); }
 

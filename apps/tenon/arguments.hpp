@@ -16,6 +16,9 @@ using Environment = std::map<std::string, std::string, std::less<>>;
 // The processes that an environment speaks of; one where it speaks of none.
 Processes processes_of(const Environment& environment);
 
+// Of --tensor-parallel or --expert-parallel: whether it is a list and no number.
+bool is_layer_list(std::string_view ranks);
+
 // Immutable after parse_arguments(). Values have the kind and range that the table asks for.
 class Arguments {
  public:

@@ -1,7 +1,7 @@
 #include "common.hpp"
 
 #include <algorithm>
-#include <charconv>
+#include <string>
 
 #include "interrupt.hpp"
 
@@ -15,24 +15,15 @@ Precision precision_of(const Arguments& arguments) {
   return name == "exact" ? Precision::kExact : name == "fast" ? Precision::kFast : Precision::kDefault;
 }
 
-constexpr int64_t kMostRanks = 64;
-
-// A number in `text`, all of it, from 1 to 64; else a usage error.
-uint32_t rank_count(const char* flag, const std::string& text) {
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < 1 || value > kMostRanks)
-    throw Error(ErrorKind::kUsage, std::string("--") + flag + ": \"" + text + "\": expected 1 to " + std::to_string(kMostRanks));
-  return static_cast<uint32_t>(value);
-}
+uint32_t whole_number(const std::string& text) { return static_cast<uint32_t>(std::stoul(text)); }  // checked when it was read
 
 // A number of ranks, or a list of layers with theirs.
 void set_count_or_list(const Arguments& arguments, const char* flag, uint32_t& count, std::string& layers) {
   const std::string text = arguments.text(flag);
-  if (text.find('@') != std::string::npos || text.find(';') != std::string::npos)
+  if (is_layer_list(text))
     layers = text;
   else if (!text.empty() && text != "0")
-    count = rank_count(flag, text);
+    count = whole_number(text);
 }
 
 // Where several processes were started and no flag says what their plan is, all of them share each layer.
@@ -50,17 +41,10 @@ void set_ranks(ModelOptions& options, const Arguments& arguments) {
   options.pipeline_parallel = static_cast<uint32_t>(arguments.integer("pipeline-parallel", 1));
   options.interleave_experts = arguments.text("expert-owners") == "interleaved";
   const std::vector<std::string> parts = arguments.list("sum-parts", ',');
-  if (parts.size() > 2) throw Error(ErrorKind::kUsage, "--sum-parts: expected P or P,E");
-  if (!parts.empty()) options.sum_parts = rank_count("sum-parts", parts[0]);
-  if (parts.size() == 2) options.expert_parts = rank_count("sum-parts", parts[1]);
+  if (!parts.empty()) options.sum_parts = whole_number(parts[0]);
+  if (parts.size() == 2) options.expert_parts = whole_number(parts[1]);
   options.fast_sums = arguments.text("sums") == "fast";
-  for (const std::string& device : arguments.list("devices", ',')) {
-    uint32_t number = 0;
-    const auto [end, error] = std::from_chars(device.data(), device.data() + device.size(), number);
-    if (error != std::errc() || end != device.data() + device.size())
-      throw Error(ErrorKind::kUsage, "--devices: \"" + device + "\" is no device number");
-    options.devices.push_back(number);
-  }
+  for (const std::string& device : arguments.list("devices", ',')) options.devices.push_back(whole_number(device));
   if (arguments.has("device")) options.devices = {static_cast<uint32_t>(arguments.integer("device", 0))};
   options.collective = collective_of(arguments);
 }

@@ -40,7 +40,8 @@ struct VerbSpec {
   std::string_view refusal;     // why this build cannot serve it; empty = it can
 };
 
-enum class Kind { kSwitch, kText, kInteger, kNumber, kChoice, kSize };
+// kNumbers: whole numbers with commas between. kRanks: one, or a list of layers with their ranks. kParts: P or P,E.
+enum class Kind { kSwitch, kText, kInteger, kNumber, kChoice, kSize, kNumbers, kRanks, kParts };
 
 struct OptionSpec {
   std::string_view name;  // without dashes
@@ -49,7 +50,7 @@ struct OptionSpec {
   std::string_view argument;  // what --help calls the value
   uint32_t verbs;
   std::string_view help;
-  double minimum = 0, maximum = 0;  // kInteger and kNumber
+  double minimum = 0, maximum = 0;  // of numbers
   std::string_view choices = {};    // kChoice: a|b|c
   bool repeatable = false;
   std::string_view group = {};    // of the options of a group at most one may be given

@@ -53,6 +53,26 @@ TEST(Arguments, TheSameLetterMeansWhatTheVerbSays) {
   EXPECT_EQ(parse_arguments(Verb::kRun, {"-p", "64"}, {}).text("prompt"), "64");
 }
 
+TEST(Arguments, ReadsNumbersAndListsOfRanks) {
+  for (const char* text : {"1", "64", "0", "", "all@0,1", "0-3@0,1;4@2,3"})
+    EXPECT_EQ(refusal(Verb::kRun, {"--tensor-parallel", text}), "") << text;
+  for (const char* text : {"65", "-1", "two", "2 ", "1.5", "2,3", "0-3:0,1"})
+    EXPECT_EQ(refusal(Verb::kRun, {"--tensor-parallel", text}),
+              "--tensor-parallel: expected 1 to 64, or layers with their ranks such as 0-3@0,1;4-7@2,3, found '" + std::string(text) + "'");
+  EXPECT_TRUE(names(refusal(Verb::kRun, {"--tensor-parallel", "0-3@0,1;"}), "--tensor-parallel: \"\": expected layers@ranks"));
+  EXPECT_TRUE(names(refusal(Verb::kRun, {}, {{"TENON_EXPERT_PARALLEL", "3-1@0,1"}}), "TENON_EXPERT_PARALLEL: \"3-1@0,1\": the range 3-1 is reversed"));
+}
+
+TEST(Arguments, ReadsPartsOfSumsAndDevices) {
+  for (const char* text : {"1", "64", "4,2"}) EXPECT_EQ(refusal(Verb::kRun, {"--sum-parts", text}), "") << text;
+  for (const char* text : {"0", "65", "2,", ",2", "2,2,2", "2,0", "x", ""})
+    EXPECT_EQ(refusal(Verb::kRun, {"--sum-parts", text}), "--sum-parts: expected P or P,E, each 1 to 64, found '" + std::string(text) + "'");
+  EXPECT_TRUE(names(refusal(Verb::kRun, {"--sum-parts", "2", "--sum-parts", "4"}), "given twice"));
+  for (const char* text : {"0", "3,1", "0,0"}) EXPECT_EQ(refusal(Verb::kRun, {"--devices", text}), "") << text;
+  for (const char* text : {"", "0,", "0,,1", "0-1", "a", "-1", "1024"})
+    EXPECT_EQ(refusal(Verb::kRun, {"--devices", text}), "--devices: expected numbers from 0 to 1023 with commas between, found '" + std::string(text) + "'");
+}
+
 TEST(Arguments, RefusesWhatItDoesNotKnow) {
   EXPECT_TRUE(names(refusal(Verb::kRun, {"--colour"}), "--colour"));
   EXPECT_TRUE(names(refusal(Verb::kRun, {"-z"}), "-z"));
@@ -72,7 +92,7 @@ TEST(Arguments, LettersJoinedToAFlagAreItsValueOnlyIfTheyAreItsNumber) {
   EXPECT_TRUE(names(refusal(Verb::kPerplexity, {"-fa"}), "unknown flag -fa"));  // not the file a
 }
 
-TEST(Arguments, SaysWhatServesForFlagsOfLlamaCpp) {
+TEST(Arguments, SaysWhatServesForFlagsOfOtherPrograms) {
   struct {
     const char *word, *hint;
   } const known[] = {{"-ngl", "--backend"},
@@ -85,7 +105,13 @@ TEST(Arguments, SaysWhatServesForFlagsOfLlamaCpp) {
                      {"-cnv", "tenon chat"},
                      {"-b", "divides prompts"},
                      {"-ub", "divides prompts"},
-                     {"--predict", "--n-predict, or -n"}};
+                     {"--predict", "--n-predict, or -n"},
+                     {"--split-mode", "--pipeline-parallel"},
+                     {"-sm", "--pipeline-parallel"},
+                     {"-tp", "it is --tensor-parallel"},
+                     {"--tensor-parallel-size", "it is --tensor-parallel"},
+                     {"--tensor_parallel", "it is --tensor-parallel"},
+                     {"-pp", "it is --pipeline-parallel"}};
   for (const auto& [word, hint] : known) {
     const std::string message = refusal(Verb::kRun, {"-m", "x", word, "1"});
     EXPECT_TRUE(names(message, std::string("unknown flag ") + word + ":"));

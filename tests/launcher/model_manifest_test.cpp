@@ -96,6 +96,10 @@ TEST_F(ModelManifest, FaultsSayWhere) {
   expect_refusal("model { name: 'm' model: 'a'\n precision: 'huge' }", ":2:");
   expect_refusal("model { name: 'm' model: 'a' threads: 100000 }", "threads: expected 1 to 1024");
   expect_refusal("model { name: 'm' model: 'a' threads: -1 }", "1:");
+  expect_refusal("model { name: 'm' model: 'a'\n tensor_parallel: 'two' }", ":2:2: tensor-parallel: expected 1 to 64, or layers with their ranks");
+  expect_refusal("model { name: 'm' model: 'a'\n tensor_parallel: '0-3@0,' }", ":2:2: tensor-parallel: \"0-3@0,\": \"\" is no rank");
+  expect_refusal("model { name: 'm' model: 'a'\n expert_parallel: 'all@0,1' }", ":2:2: expert-parallel: \"all@0,1\": name the layers");
+  expect_refusal("model { name: 'm' model: 'a'\n sum_parts: '2,' }", ":2:2: sum-parts: expected");
   expect_refusal("model { name: 'x' model: 'a' } model { name: 'y' model: 'a' }", "there are x, y", ErrorKind::kUsage);
   expect_refusal(std::string(2 << 20, '#'), "more than");
   expect_refusal("", "there are none", ErrorKind::kUsage);

@@ -121,7 +121,7 @@ TEST(RankPlan, ListsThatCannotBe) {
     });
   };
   expect_in(lists("0@0,1", "0@0,1"), "layer 0 is in the list of --tensor-parallel too");
-  expect_in(lists("4@0,1", ""), "layer 4 of a model with 4");
+  expect_in(lists("4@0,1", ""), "--tensor-parallel: layer 4, but the model has layers 0 to 3");
   expect_in(lists("", "1@1,2"), "rank 0, which has the layer, is not among 1,2");
   expect_in(lists("0@0,2", ""), "leave rank 1 of 3 without a layer");
   PlanOptions mixed = numbers(1, 1, 2);

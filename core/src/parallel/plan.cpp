@@ -1,6 +1,7 @@
 #include "plan.hpp"
 
 #include <tenon/error.hpp>
+#include <tenon/layer_ranks.hpp>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -48,7 +49,7 @@ std::vector<uint32_t> parse_ranks(std::string_view option, std::string_view item
     if (std::find(ranks.begin(), ranks.end(), *rank) != ranks.end()) refuse("{}: \"{}\": rank {} is named twice", option, item, *rank);
     ranks.push_back(*rank);
   }
-  if (ranks.size() < 2) refuse("{}: \"{}\": one rank cannot share a layer, at least two are needed", option, item);
+  if (ranks.size() < 2) refuse("{}: \"{}\": at least two ranks share a layer; one that no list names is rank 0's alone", option, item);
   return ranks;
 }
 
@@ -94,7 +95,7 @@ uint32_t highest(std::string_view option, const std::string& text, bool takes_al
 void place_lists(Plan& plan, const PlanOptions& options) {
   const auto n_layers = uint32_t(plan.layers.size());
   const auto layer_of = [&](std::string_view option, const LayerRanks& it) -> Plan::Layer& {
-    if (it.layer >= n_layers) refuse("{}: layer {} of a model with {}", option, it.layer, n_layers);
+    if (it.layer >= n_layers) refuse("{}: layer {}, but the model has layers 0 to {}", option, it.layer, n_layers - 1);
     return plan.layers[it.layer];
   };
   for (const LayerRanks& it : parse_layer_ranks(kTensor, options.tensor_layers, n_layers, true)) {
@@ -188,3 +189,7 @@ Plan make_plan(const PlanOptions& options, uint32_t n_layers, const PickStages& 
 }
 
 }  // namespace tenon::parallel
+
+void tenon::check_layer_ranks(std::string_view option, std::string_view list, bool takes_all) {
+  parallel::parse_layer_ranks(option, list, 1, takes_all);
+}
