@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <tenon/error.hpp>
 
+#include "parallel/failure.hpp"
 #include "parallel/rank_threads.hpp"
 
 #include <atomic>
@@ -15,6 +16,15 @@ namespace tenon {
 namespace {
 
 using namespace std::chrono_literals;
+
+TEST(RankFailure, NamesTheRankOnce) {
+  const auto said = [](uint32_t rank, const char* text) {
+    return parallel::text_of(parallel::of_rank(rank, std::make_exception_ptr(Error(ErrorKind::kRuntime, text))));
+  };
+  EXPECT_EQ(said(1, "the device is lost"), "rank 1: the device is lost");
+  EXPECT_EQ(said(1, "rank 1 did not answer within 3 s"), "rank 1 did not answer within 3 s");
+  EXPECT_EQ(said(1, "rank 10 did not answer within 3 s"), "rank 1: rank 10 did not answer within 3 s");
+}
 
 class RankThreads : public testing::Test {
  protected:

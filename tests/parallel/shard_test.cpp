@@ -60,7 +60,8 @@ TEST(Cut, FewerUnitsThanPartsAreRepeated) {
 TEST(Cut, RefusesWithNamesNumbersAndTheRule) {
   EXPECT_EQ(refusal(axis(1001), 8), "weight blk.0.w.weight, rows: 1001 cannot be cut in 8: 1001 units of 1 do not divide among 8");
   EXPECT_NE(refusal(axis(8192), 3).find("8192 units of 1 do not divide among 3"), std::string::npos);
-  EXPECT_NE(refusal(axis(1280, {}, 128), 4).find("10 units of 128 do not divide among 4"), std::string::npos);
+  EXPECT_NE(refusal(axis(1280, {}, 128), 4).find("10 units of 128, a block, do not divide among 4"), std::string::npos);
+  EXPECT_NE(refusal(axis(256, {}, 256), 2).find("1 unit of 256, a block, does not divide among 2"), std::string::npos);
   const tenon_segment segments[] = {{1280, 64, 0}};
   EXPECT_NE(refusal(axis(1280, segments, 128), 4).find("the border at 320 is no multiple of 128, a block"), std::string::npos)
       << refusal(axis(1280, segments, 128), 4);

@@ -33,6 +33,15 @@ std::string host_of(Reader& hello) {
   return hello.text();
 }
 
+// What to say of flags that make a plan of so many ranks.
+std::string plan_for(const ModelOptions& options, uint32_t n_ranks) {
+  const uint32_t stages = options.pipeline_parallel;
+  if (n_ranks == 1) return "";
+  if (stages > 1 && n_ranks % stages == 0)
+    return fmt::format(", --tensor-parallel {} with --pipeline-parallel {} has as many ranks", n_ranks / stages, stages);
+  return fmt::format(", --tensor-parallel {} alone has as many ranks", n_ranks);
+}
+
 }  // namespace
 
 Patience::Patience(uint32_t timeout_ms)
@@ -180,7 +189,7 @@ FirstProcess::FirstProcess(const tenon_collective& collective, const ModelOption
       throw Error(ErrorKind::kUsage, fmt::format("the plan has {}, but {} started: mpirun -n {} starts as many{}",
                                                  n_ranks == 1 ? "1 rank" : fmt::format("{} ranks", n_ranks),
                                                  place_.n_ranks == 1 ? "1 process was" : fmt::format("{} processes were", place_.n_ranks), n_ranks,
-                                                 place_.n_ranks == 1 ? "" : fmt::format(", --tensor-parallel {} has as many ranks", place_.n_ranks)));
+                                                 plan_for(options, place_.n_ranks)));
     greet();
     answers_ = next_group(place_, options.collective);
     plugin::check_status(collective.unique(collective.self, place_.group.data()), "collective " + options.collective);

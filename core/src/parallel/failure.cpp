@@ -23,7 +23,9 @@ std::exception_ptr of_rank(uint32_t rank, const std::exception_ptr& error) {
     std::rethrow_exception(error);
   } catch (const Error& e) {
     if (is_alike(error)) return error;
-    return std::make_exception_ptr(Error(e.kind(), fmt::format("rank {}: {}", rank, e.what())));
+    const std::string text = e.what(), name = fmt::format("rank {} ", rank);
+    // A rank that did not answer is named by those that wait for it.
+    return std::make_exception_ptr(Error(e.kind(), text.starts_with(name) ? text : fmt::format("rank {}: {}", rank, text)));
   } catch (const std::bad_alloc&) {
     return std::make_exception_ptr(Error(ErrorKind::kCapacity, fmt::format("rank {}: out of memory", rank)));
   } catch (const std::exception& e) {

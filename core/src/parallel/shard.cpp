@@ -71,8 +71,10 @@ Shard cut(const Axis& axis, uint32_t n_parts) {
     if (segment.rows % unit) refuse(fmt::format("{} are no whole number of units of {}", segment.rows, unit));
     const int64_t n = segment.rows / unit, period = segment.period ? segment.period : n;
     const bool repeats = axis.repeat_if_short && period < int64_t(n_parts);
-    if (repeats ? n_parts % period != 0 : period % n_parts != 0)
-      refuse(fmt::format("{} units of {} do not divide among {}", period, unit, n_parts));
+    if (repeats ? n_parts % period != 0 : period % n_parts != 0) {
+      const std::string why = axis.segments.empty() && axis.align > 1 ? fmt::format(", {},", axis.align_why) : "";
+      refuse(fmt::format("{} {} of {}{} {} not divide among {}", period, period == 1 ? "unit" : "units", unit, why, period == 1 ? "does" : "do", n_parts));
+    }
     for (uint32_t p = 0; p < n_parts; ++p) {
       const int64_t first = p * period / n_parts, last = repeats ? first + 1 : (p + 1) * period / n_parts;
       for (int64_t turn = 0; turn * period < n; ++turn)
