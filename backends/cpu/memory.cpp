@@ -1,6 +1,7 @@
 #include "memory.hpp"
 
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -38,6 +39,9 @@ Mappings& mappings() {
 
 MemoryState memory_state() {
   MemoryState state;
+  // Where the file cannot be read, all there is counts as free: the kernel refuses what is too much.
+  if (struct sysinfo system = {}; sysinfo(&system) == 0)
+    state.total_bytes = state.free_bytes = uint64_t(system.totalram) * system.mem_unit;
   std::ifstream file("/proc/meminfo");
   std::string key, unit;
   uint64_t value = 0;

@@ -1,4 +1,6 @@
 // The backend's record: device, memory, copies.
+#include <sys/resource.h>
+
 #include <cstring>
 
 #include "cpu_kernels.hpp"
@@ -48,6 +50,23 @@ TEST(CpuBackend, AnswersWhenThereIsNoRoom) {
   for (const uint64_t bytes : {1ull << 50, ~0ull})
     EXPECT_EQ(cpu().alloc(cpu().self, 0, TENON_MEMORY_DEVICE, bytes, 64, &address), TENON_OUT_OF_MEMORY);
   EXPECT_EQ(address, 7u);
+}
+
+// What the system says of its memory it says in a file, which a process without free descriptors cannot read.
+TEST(CpuBackend, GivesMemoryWhereNoFileCanBeOpened) {
+  cpu();
+  rlimit before = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none = {0, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  tenon_addr address = 0;
+  const tenon_status given = cpu().alloc(cpu().self, 0, TENON_MEMORY_DEVICE, 8ull << 20, 64, &address);
+  tenon_addr nothing = 0;
+  const tenon_status refused = cpu().alloc(cpu().self, 0, TENON_MEMORY_DEVICE, 1ull << 50, 64, &nothing);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(given, TENON_OK);
+  EXPECT_EQ(refused, TENON_OUT_OF_MEMORY);
+  cpu().free(cpu().self, 0, TENON_MEMORY_DEVICE, address);
 }
 
 TEST(CpuBackend, CopiesAndFillsRows) {
