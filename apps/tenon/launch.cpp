@@ -50,10 +50,16 @@ bool wants_help(const std::vector<std::string>& words) {
   return std::any_of(words.begin(), end, [](const std::string& word) { return word == "--help" || word == "-h"; });
 }
 
-// Where several processes were started all of them refuse what is wrong, and rank 0 says so. The first to end ends them all,
-// so the others give it the time.
-int refused(const Processes& processes, int status) {
-  if (processes.rank > 0) std::this_thread::sleep_for(std::chrono::seconds(1));
+// Says why the program ends. Where several processes were started all of them refuse what is wrong with the words, and rank 0
+// says so. The first to end ends them all, so the others give it the time, and speak where it has nothing to say.
+int refused(const Processes& processes, const std::string& why, int status) {
+  if (processes.rank == 0) {
+    note(why);
+    return status;
+  }
+  std::this_thread::sleep_for(std::chrono::seconds(2));
+  hush(false);
+  note("rank " + std::to_string(processes.rank) + ": " + why);
   return status;
 }
 
@@ -134,14 +140,11 @@ int launch(const std::vector<std::string>& words, const Environment& environment
     if (!error.closed_pipe()) note(error.what());
     return error.exit_status();
   } catch (const Error& error) {
-    note(error.what());
-    return refused(processes, error.exit_status());
+    return refused(processes, error.what(), error.exit_status());
   } catch (const std::bad_alloc&) {
-    note("out of memory");
-    return Error(ErrorKind::kCapacity, "").exit_status();
+    return refused(processes, "out of memory", Error(ErrorKind::kCapacity, "").exit_status());
   } catch (const std::exception& error) {
-    note(error.what());
-    return Error(ErrorKind::kRuntime, "").exit_status();
+    return refused(processes, error.what(), Error(ErrorKind::kRuntime, "").exit_status());
   }
 }
 

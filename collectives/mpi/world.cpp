@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
@@ -24,6 +25,34 @@ void check(int code, const char* what) {
   throw sdk::Error(TENON_DEVICE_LOST, sdk::text("mpi: %s: %s", what, text));
 }
 
+namespace {
+
+struct Begun {
+  int code = MPI_SUCCESS, provided = MPI_THREAD_SINGLE;
+};
+
+// MPI begins in all processes or in none, and waits without end for one that never comes. That is done on a thread of its own,
+// which is left behind then.
+Begun begin() {
+  static const std::shared_future<Begun> once = [] {
+    auto promise = std::make_shared<std::promise<Begun>>();
+    std::shared_future<Begun> out = promise->get_future().share();
+    std::thread([promise] {
+      Begun begun;
+      begun.code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &begun.provided);
+      promise->set_value(begun);
+    }).detach();
+    return out;
+  }();
+  const std::chrono::milliseconds patience = limit();
+  if (once.wait_for(patience) != std::future_status::ready)
+    throw sdk::Error(TENON_DEVICE_LOST, sdk::text("not all processes that were started together came within %.3g s; each must run the same verb, with the same collective",
+                                                  static_cast<double>(patience.count()) / 1e3));
+  return once.get();
+}
+
+}  // namespace
+
 World& World::get() {
   static World& one = *std::unique_ptr<World>(new World).release();  // until the process ends
   return one;
@@ -33,10 +62,10 @@ World::World() {
   int is_begun = 0;
   MPI_Initialized(&is_begun);
   if (!is_begun) {
-    int provided = MPI_THREAD_SINGLE;
-    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &provided), "MPI cannot begin");
+    const Begun begun = begin();
+    check(begun.code, "MPI cannot begin");
     std::atexit(finalize);
-    if (provided < MPI_THREAD_SERIALIZED)
+    if (begun.provided < MPI_THREAD_SERIALIZED)
       throw sdk::Error(TENON_UNSUPPORTED, "mpi: this MPI serves the thread that began it alone; one with MPI_THREAD_SERIALIZED is needed");
   }
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

@@ -20,7 +20,7 @@ void check(int code, const char* what);
 // Any thread; calls of MPI happen under the lock.
 class World {
  public:
-  // Begins MPI where nobody has. Throws sdk::Error where that fails.
+  // Begins MPI where nobody has. Throws sdk::Error where that fails, or where other processes do not begin it within limit().
   static World& get();
   uint32_t size() const { return size_; }
   uint32_t rank() const { return rank_; }

@@ -174,6 +174,40 @@ class Verbs(Case):
         return folder
 
 
+class Unlike(Case):
+    """Processes that were started together, but not alike."""
+
+    def both(self, first, second, status, environment_of_second=""):
+        script = self.folder / "start"
+        script.write_text(f'#!/bin/sh\nif [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then exec {PROGRAM} {first}; fi\n{environment_of_second} exec {PROGRAM} {second}\n')
+        script.chmod(0o755)
+        done = subprocess.run([MPIRUN, *FLAGS, "-n", "2", script], capture_output=True, env=environment(), timeout=60)
+        said = done.stderr.decode("utf-8", errors="replace")
+        self.assertEqual(done.returncode, status, said)
+        return [line for line in said.splitlines() if line.startswith("tenon:")]
+
+    def test_one_that_never_joins_is_waited_for_as_long_as_was_said(self):
+        run = f"run -m {QWEN} --tokens 5 -n 1 --rank-timeout {LIMIT}"
+        for other in (f"inspect {QWEN}", f"{run} --collective threads"):
+            said = self.both(run, other, 1)
+            self.assertEqual(len(said), 1, said)
+            self.assertIn(f"not all processes that were started together came within {LIMIT} s", said[0])
+        said = self.both(f"tokenize -m {QWEN} a", run, 1)
+        self.assertEqual(len(said), 1, said)
+        self.assertIn("rank 1: ", said[0])
+
+    def test_what_only_another_rank_refuses_that_rank_says(self):
+        run = f"run -m {QWEN} --tokens 5 -n 1"
+        self.assertEqual(self.both(run, run + " --colour", 2), ["tenon: rank 1: unknown flag --colour; `tenon run --help` lists the flags"])
+        self.assertEqual(self.both(run, run, 2, "TENON_THREADS=abc"), ["tenon: rank 1: TENON_THREADS: expected a whole number, found 'abc'"])
+
+    def test_a_place_that_only_the_environment_names(self):
+        done = subprocess.run([PROGRAM, "run", "-m", QWEN, "--tokens", "5"], capture_output=True, timeout=60,
+                              env={**environment(), "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "1"})
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"tenon: rank 1: this process is to follow another one, but collective mpi has it as rank 0 of 1", done.stderr)
+
+
 class Failures(Case):
     """Rank 1 or 0 dies or stops in the middle of a text."""
 
@@ -224,6 +258,21 @@ class Failures(Case):
             except ProcessLookupError:
                 pass
         self.assertEqual(process.returncode, 1)
+
+    def test_rank_0_stopped_in_a_prompt_is_named_too(self):
+        # A large message is on its way then, whose memory nobody may touch any more.
+        for plan in ([], ["--pipeline-parallel", "2"]):
+            process = subprocess.Popen([MPIRUN, *FLAGS, "-n", "2", PROGRAM, "run", "-m", QWEN, "--tokens", ",".join(["5", "6"] * 4000), "-n", "1", "-c", "8192",
+                                        "--rank-timeout", str(LIMIT), "-v", *plan], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment())
+            line = b""
+            while b" in 2 ranks" not in line:
+                line = process.stderr.readline()
+                self.assertTrue(line)
+            time.sleep(0.3)
+            stopped = self.rank(process, 0)
+            os.kill(stopped, signal.SIGSTOP)
+            self.assertRegex(self.ended(process, 3 * LIMIT + 5), f"tenon: rank 1: .*rank 0 did not answer within {LIMIT} s")
+            self.assertEqual(process.returncode, 1)
 
     def test_an_interruption_ends_all(self):
         process = self.start()

@@ -54,7 +54,8 @@ class Following {
 Following::Following(plugin::PluginHost& plugins, const FollowOptions& options)
     : plugins_(plugins), options_(options), patience_(options.rank_timeout_ms), collective_(find_collective(plugins, options.collective)) {
   place_ = process_place(collective_, options.collective, options.rank_timeout_ms);
-  if (place_.rank == 0) throw Error(ErrorKind::kUsage, "rank 0 follows no other");
+  if (place_.rank == 0)
+    throw Error(ErrorKind::kUsage, fmt::format("this process is to follow another one, but collective {} has it as rank 0 of {}", options.collective, place_.n_ranks));
   control_ = std::make_unique<parallel::Control>(next_group(place_, options.collective));
 }
 
@@ -110,8 +111,8 @@ void Following::load(const MakeModel& make) {
     result = wire::failure(error, false);
     values_ = nullptr;
   }
-  send_result(result);
   if (error) failure_ = Error(result.kind, result.message);
+  send_result(result);
 }
 
 void Following::report(const Progress& progress) {
@@ -148,6 +149,7 @@ void Following::execute(Reader& from) {
     result = wire::failure(error, !parallel::is_alike(error) && ((values_ && values_->was_cancelled()) || answers_->was_cancelled()));
   }
   if (result.failed && !result.is_alike) wake();
+  if (result.failed) failure_ = Error(result.kind, result.message);  // what sending it may run into comes of it
   send_result(result);
   if (result.failed) await_verdict(result);
 }
@@ -174,7 +176,6 @@ void Following::await_verdict(const Result& failure) {
     gave_up_ = true;
     control_->abort();
   });
-  failure_ = Error(failure.kind, failure.message);
   for (;;) {
     const parallel::Message heard = control_->receive(0);
     Reader from(heard.bytes());
