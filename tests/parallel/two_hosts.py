@@ -36,7 +36,7 @@ class Hosts:
     def __init__(self, folder):
         self.names = [f"tenon-{os.getpid()}-{letter}" for letter in "ab"]
         self.devices = [f"tn{os.getpid() % 100000}{letter}" for letter in "ab"]
-        self.agent = folder / "agent"
+        self.folder, self.agent = folder, folder / "agent"
         # mpirun calls it as it would call ssh: a host, then a command.
         self.agent.write_text(f'#!/bin/sh\nshift\nexec {self.words(1)} sh -c "$*"\n')
         self.agent.chmod(0o755)
@@ -75,7 +75,7 @@ class Hosts:
 
     def command(self, program, *words):
         mpirun = ["mpirun", "--allow-run-as-root", "-q", "--bind-to", "none", "--host", f"{NETWORK}.1:1,{NETWORK}.2:1", "-n", "2",
-                  "--mca", "plm_rsh_agent", str(self.agent), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
+                  "--mca", "orte_tmpdir_base", str(self.folder), "--mca", "plm_rsh_agent", str(self.agent), "--mca", "pml", "ob1", "--mca", "btl", "tcp,self",
                   "--mca", "btl_tcp_if_include", f"{NETWORK}.0/24", "--mca", "oob_tcp_if_include", f"{NETWORK}.0/24", program, *words]
         return ["sh", "-c", self.words(0) + ' "$@"', "sh", *map(str, mpirun)]
 
