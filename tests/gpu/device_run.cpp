@@ -176,9 +176,11 @@ class Run {
       if (!layout) table.plane[p] = plane.empty() ? 0 : image_.add(plane.data(), plane.size(), "a weight");
     }
     if (!layout) return;
-    const tenon_pack pack = packing(i);
+    const int64_t bytes = int64_t(packing(i, 0).bytes + 255) / 256 * 256;
+    const uint32_t experts = table.n_expert;
     table.layout = layout;
-    table.plane[0] = image_.add(nullptr, size_t(pack.bytes), "a packed weight");
+    if (experts) table.expert_stride = bytes;
+    table.plane[0] = image_.add(nullptr, size_t(bytes * std::max(1u, experts)), "a packed weight");
   }
 
   void bind_bank() {
@@ -192,19 +194,20 @@ class Run {
     bank_ = {};
     bank_.struct_size = sizeof bank_, bank_.n_expert = n;
     bank_.address = image_.add(experts.data(), experts.size() * 8, "the table of experts");
-    if (!case_.macro.empty()) bank_.macro = image_.add(case_.macro.data(), case_.macro.size() * 4, "factors of experts");
+    if (!case_.macro.empty())
+      bank_.macro = image_.add(case_.macro.data(), case_.macro.size() * 4, "factors of experts");
     for (tenon_weight& w : weights_) {
       w.bank = &bank_;
       if (!case_.absent.empty()) w.expert_stride = 0;
     }
   }
 
-  // The request for a weight's packed size; its source lies in host memory.
-  tenon_pack packing(size_t i) {
+  // The request for the packed size of a weight or of one of its experts; the source lies in host memory.
+  tenon_pack packing(size_t i, uint32_t expert) {
     tenon_weight& source = sources_[i];
     source = weights_[i];
-    source.layout = 0;
-    for (int p = 0; p < 4; ++p) source.plane[p] = reinterpret_cast<tenon_addr>(case_.weights[i].plane[p].data());
+    source.layout = 0, source.n_expert = 0, source.expert_stride = 0, source.bank = nullptr;
+    std::ranges::copy(case_.weights[i].planes(expert), source.plane);
     tenon_pack pack = {};
     pack.struct_size = sizeof pack, pack.weight = uint32_t(i), pack.layout = result_.offer.pack_layout[i];
     pack.rows = source.rows, pack.src = &source;
@@ -215,12 +218,15 @@ class Run {
   void pack_weights() {
     for (size_t i = 0; i < weights_.size(); ++i) {
       if (!weights_[i].layout) continue;
-      const int64_t rows = sources_[i].rows, slice = 64;
-      for (int64_t row = 0; row < rows; row += slice) {
-        tenon_pack pack = packing(i);
-        pack.row0 = row, pack.rows = std::min(slice, rows - row), pack.dst = weights_[i].plane[0];
-        check(kernel_.pack(&kernel_, &node_, &pack), "pack");
-      }
+      const uint32_t experts = weights_[i].n_expert;
+      const int64_t rows = weights_[i].rows, slice = 64, step = int64_t(packing(i, 0).bytes + 255) / 256 * 256;
+      for (uint32_t e = 0; e < std::max(1u, experts); ++e)
+        for (int64_t row = 0; row < rows; row += slice) {
+          tenon_pack pack = packing(i, e);
+          pack.row0 = row, pack.rows = std::min(slice, rows - row);
+          pack.dst = weights_[i].plane[0] + uint64_t(int64_t(e) * step);
+          check(kernel_.pack(&kernel_, &node_, &pack), "pack");
+        }
     }
   }
 

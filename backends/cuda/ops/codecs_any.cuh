@@ -231,12 +231,19 @@ __device__ inline void read_nvfp4_planes(const Matrix& m, int64_t row, int64_t k
   }
 }
 
+template <Codec codec>
+__device__ inline void read_one(const Matrix& m, int64_t row, int64_t k, int n, float* w) {
+  if constexpr (has_packed_form(codec)) {
+    if (m.is_packed) return read_packed<codec>({m.data, m.packed}, int32_t(row), int32_t(k), w);
+  }
+  Decoder<codec>::read(m.data + row * m.row_bytes, k, n, w);
+}
+
 __device__ inline void read_any(const Matrix& m, int64_t row, int64_t k, int n, float* w) {
-  const uint8_t* begin = m.data + row * m.row_bytes;
   switch (m.codec) {
 #define TENON_CASE(codec) \
   case codec:             \
-    return Decoder<codec>::read(begin, k, n, w);
+    return read_one<codec>(m, row, k, n, w);
     TENON_CASE(Codec::kF32)
     TENON_CASE(Codec::kF16)
     TENON_CASE(Codec::kBf16)

@@ -1,5 +1,6 @@
 // expert_ffn: grouping of slots by expert, the fold of a prompt's slots, and the launches.
 #include "experts.cuh"
+#include "experts_q8.cuh"
 #include "experts_tile.cuh"
 
 namespace tenon::cuda {
@@ -145,6 +146,27 @@ void launch_expert_ffn(const OpPlan& plan, const Launch& launch) {
     refused(enqueue_experts_decode_float(launch, e, codec, is_down) ||
             enqueue_experts_decode_32(launch, e, codec, is_down) ||
             enqueue_experts_decode_256(launch, e, codec, is_down) || enqueue_experts_decode_any(launch, e, is_down));
+  }
+}
+
+void launch_expert_ffn_q8(const OpPlan& plan, const Launch& launch) {
+  const ExpertLaunch plain = expert_launch(plan, launch);
+  const auto rows_of = [](const uint8_t* data, int64_t row_bytes, int64_t cols) {
+    return Q8Rows{data, row_bytes, int32_t(tenon_q8_32_scale_offset(cols)), int32_t(tenon_q8_32_sum_offset(cols)),
+                  int32_t(cols / 32)};
+  };
+  const tenon_view& x = launch.in(0);
+  const int64_t hidden = plain.experts.hidden;
+  const ExpertLaunchQ8 e = {plain.experts,
+                            rows_of(array<uint8_t>(x.data), x.row_bytes, x.cols),
+                            rows_of(plain.workspace, tenon_encoding_row_bytes(TENON_ENC_Q8_32, hidden), hidden),
+                            plain.weights,
+                            plain.y,
+                            plain.ids,
+                            plain.live};
+  for (const bool is_down : {false, true}) {
+    const Codec codec = plan.codec[is_down ? 2 : 0];
+    refused(enqueue_experts_q8_32(launch, e, codec, is_down) || enqueue_experts_q8_256(launch, e, codec, is_down));
   }
 }
 

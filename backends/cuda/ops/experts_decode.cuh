@@ -28,10 +28,10 @@ __global__ void __launch_bounds__(kHiddenWarps* kWarp)
       const int32_t n = cols - k < kEight ? cols - k : kEight;
       float input[kEight], weight[kEight];
       load_inputs(x, is_vector, pair / experts.top_k, k, n, input);
-      read_eight<codec>(gate, column, k, n, weight);
+      read_weights<codec>(gate, column, k, n, weight);
       for (int j = 0; j < kEight; ++j)
         if (j < n) g = fmaf(input[j], weight[j], g);
-      read_eight<codec>(up, column, k, n, weight);
+      read_weights<codec>(up, column, k, n, weight);
       for (int j = 0; j < kEight; ++j)
         if (j < n) u = fmaf(input[j], weight[j], u);
     }
@@ -70,7 +70,7 @@ __global__ void __launch_bounds__(kDownWarps* kWarp)
           for (int j = 0; j < kDownColumns; ++j) {
             if (column0 + j >= experts.cols) continue;
             float weight[kEight];
-            read_eight<codec>(down, column0 + j, k, n, weight);
+            read_weights<codec>(down, column0 + j, k, n, weight);
             for (int i = 0; i < kEight; ++i)
               if (i < n) sum[j] = fmaf(input[i], weight[i], sum[j]);
           }

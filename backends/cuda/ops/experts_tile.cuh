@@ -29,7 +29,7 @@ __device__ void expert_tile(const View& x, bool is_vector, const RowOf& row_of, 
     const int32_t k = k0 + k_begin, left = w.cols - k, n = left < 0 ? 0 : left < kEight ? left : kEight;
     float inputs[kEight] = {}, weights[kEight] = {};
     if (n > 0 && side < rows) load_inputs(x, is_vector, row_of(side), k, n, inputs);
-    if (n > 0 && column0 + side < w.rows) read_eight<codec>(w, column0 + side, k, n, weights);
+    if (n > 0 && column0 + side < w.rows) read_weights<codec>(w, column0 + side, k, n, weights);
     __syncthreads();  // the part before has been used
     for (int i = 0; i < kEight; ++i) {
       memory.x[k_begin + i][side] = inputs[i];

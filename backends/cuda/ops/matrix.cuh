@@ -30,7 +30,7 @@ inline Matrix matrix_of(const tenon_weight& w, Codec codec) {
 // Of a matrix whose form is known as the kernel runs: codecs_any.cuh.
 __device__ void read_any(const Matrix& m, int64_t row, int64_t k, int n, float* w);
 
-// Columns k … k + 7 of a row as the file has it, as Decoder says. kNone: the matrix's own codec.
+// Columns k … k + 7 of a row as the file has it, as Decoder says. kNone: the matrix's own codec, packed or not.
 template <Codec codec>
 __device__ inline void read_eight(const Matrix& m, int64_t row, int64_t k, int n, float* w) {
   if constexpr (codec == Codec::kNone) {

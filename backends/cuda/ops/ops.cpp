@@ -45,6 +45,8 @@ constexpr OpEntry kEntries[] = {
     {"route", "cuda.route", "cuda.route", kBoth, sizeof(tenon_route_attr), accept_route, launch_route, nullptr},
     {"expert_ffn", "cuda.expert_ffn", "cuda.expert_ffn.f32.warp", TENON_PHASE_DECODE, sizeof(tenon_expert_ffn_attr),
      accept_expert_ffn, launch_expert_ffn, plan_expert_ffn},
+    {"expert_ffn", "cuda.expert_ffn.q8", "cuda.expert_ffn.q8", TENON_PHASE_DECODE, sizeof(tenon_expert_ffn_attr),
+     accept_expert_ffn_q8, launch_expert_ffn_q8, plan_expert_ffn_q8, 10},
     {"expert_ffn", "cuda.expert_ffn.tile", "cuda.expert_ffn.f32.tile", TENON_PHASE_PREFILL,
      sizeof(tenon_expert_ffn_attr), accept_expert_ffn, launch_expert_ffn_tile, plan_expert_ffn},
     {"fold_slots", "cuda.fold_slots", "cuda.fold_slots", kBoth, 0, accept_fold_slots, launch_fold_slots, nullptr},

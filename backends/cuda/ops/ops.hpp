@@ -46,6 +46,7 @@ void launch_short_conv(const OpPlan&, const Launch&);
 void launch_delta(const OpPlan&, const Launch&);
 void launch_route(const OpPlan&, const Launch&);
 void launch_expert_ffn(const OpPlan&, const Launch&);
+void launch_expert_ffn_q8(const OpPlan&, const Launch&);
 void launch_expert_ffn_tile(const OpPlan&, const Launch&);
 void launch_fold_slots(const OpPlan&, const Launch&);
 void launch_select_rows(const OpPlan&, const Launch&);
@@ -88,10 +89,12 @@ sdk::Offer accept_delta(const sdk::Node&);
 sdk::Offer accept_logits_tail(const sdk::Node&);
 sdk::Offer accept_route(const sdk::Node&);
 sdk::Offer accept_expert_ffn(const sdk::Node&);
+sdk::Offer accept_expert_ffn_q8(const sdk::Node&);
 sdk::Offer accept_fold_slots(const sdk::Node&);
 uint64_t plan_attention(const sdk::Node&, OpPlan&);
 uint64_t plan_latent_attention(const sdk::Node&, OpPlan&);
 uint64_t plan_expert_ffn(const sdk::Node&, OpPlan&);
+uint64_t plan_expert_ffn_q8(const sdk::Node&, OpPlan&);
 
 Codec codec_of(uint32_t dtype);  // kNone: device code cannot decode it
 bool is_float(Codec codec);      // f32, f16, bf16
