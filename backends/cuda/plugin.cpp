@@ -2,6 +2,7 @@
 #include <tenon/sdk/plugin.hpp>
 
 #include "backend.hpp"
+#include "ops/head_chain.hpp"
 #include "ops/ops.hpp"
 #include "ops/row_chain.hpp"
 
@@ -9,4 +10,5 @@ TENON_PLUGIN("cuda", "0.1.0") {
   registrar.backend(tenon::cuda::backend_record());
   tenon::cuda::register_ops(registrar);
   tenon::cuda::register_row_chains(registrar);
+  tenon::cuda::register_head_chains(registrar);
 }

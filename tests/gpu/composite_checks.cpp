@@ -121,6 +121,111 @@ void check_row_chain(Checks& checks, const CompositeText& text) {
   checks.refused(row_case(text, {639, 0, 1, TENON_ENC_BF16, false}, 1), "639 columns");
 }
 
+// --- Heads of an attention ------------------------------------------------------------------------------------------
+
+struct HeadsShape {
+  uint32_t heads, kv_heads, dim, dim_v, n_rot, style;
+  const char *dtype_k, *dtype_v;
+  bool is_strided;
+};
+
+enum Role { kQuery, kKey, kValue };
+// What becomes of a value.
+Role role_of(const CompositeText& text, int value) {
+  for (const auto& s : text.statements) {
+    if (s.op == "kv_write" && s.in[0] == value) return kKey;
+    if (s.op == "kv_write" && s.in[1] == value) return kValue;
+    if (s.op != "kv_write" && s.in[0] == value) return role_of(text, s.out);
+  }
+  return kQuery;
+}
+
+uint32_t head_op(const std::string& name) {
+  return name == "norm"       ? TENON_OP_NORM
+         : name == "rope"     ? TENON_OP_ROPE
+         : name == "add"      ? TENON_OP_ADD
+         : name == "kv_write" ? TENON_OP_KV_WRITE
+                              : TENON_OP_NONE;
+}
+
+std::vector<uint8_t> head_attributes(uint32_t op, const HeadsShape& shape, uint32_t dim) {
+  if (op == TENON_OP_NORM) return bytes_of(tenon_norm_attr{0, TENON_NORM_RMS, 1e-6f, dim});
+  if (op == TENON_OP_KV_WRITE) return bytes_of(tenon_kv_write_attr{0, shape.kv_heads, shape.dim, shape.dim_v});
+  if (op != TENON_OP_ROPE) return {};
+  tenon_rope_attr attr = {};
+  attr.style = shape.style, attr.head_dim = dim, attr.n_rot = shape.n_rot, attr.magnitude = 1.1f;
+  if (shape.is_strided) attr.sections[0] = attr.sections[1] = 11, attr.sections[2] = 10;
+  return bytes_of(attr);
+}
+
+Weight frequencies(uint32_t n_rot) {
+  std::vector<float> out;
+  for (uint32_t i = 0; i < n_rot / 2; ++i) out.push_back(std::pow(10000.0f, -2.0f * float(i) / float(n_rot)));
+  return Weight::encoded("f32", 1, n_rot / 2, out);
+}
+
+OpCase heads_case(const CompositeText& text, const HeadsShape& shape, const std::vector<SeqRows>& sequences) {
+  OpCase c(TENON_OP_COMPOSITE, Step(sequences));
+  Random random(5);
+  int64_t longest = 1;
+  for (const SeqRows& part : sequences) longest = std::max<int64_t>(longest, part.past + part.rows);
+  for (uint32_t i = 0; i < 4; ++i)
+    for (uint32_t r = 0; r < c.step.n_rows; ++r) c.step.position[i * c.step.max_rows + r] = int32_t(random.below(900));
+  const auto dim_of = [&](int value) { return role_of(text, value) == kValue ? shape.dim_v : shape.dim; };
+  const auto cols_of = [&](int value) {
+    return int64_t(role_of(text, value) == kQuery ? shape.heads : shape.kv_heads) * dim_of(value);
+  };
+  for (int i = 0; i < text.n_in; ++i) {
+    const int64_t rows = c.step.n_rows, cols = cols_of(i), heads = cols / dim_of(i);
+    auto values = random.normals(size_t(rows * cols));
+    if (shape.is_strided && role_of(text, i) == kQuery) {
+      c.strided(rows, cols, std::move(values), heads, 0, dim_of(i));  // a gate behind every head
+    } else {
+      c.input(rows, cols, std::move(values));
+    }
+  }
+  for (const auto& s : text.statements) {
+    Part part;
+    part.op = head_op(s.op), part.attr = head_attributes(part.op, shape, dim_of(s.in[0]));
+    for (const int id : s.in) part.in.push_back(size_t(id));
+    if (s.out >= 0) part.out = {size_t(s.out)};
+    if (part.op == TENON_OP_KV_WRITE) part.store = {0};
+    for (const int id : s.weight) {
+      part.weight.push_back(size_t(id));
+      if (c.weights.size() <= size_t(id)) c.weights.resize(size_t(id) + 1);
+      const int64_t numbers = part.op == TENON_OP_ADD ? cols_of(s.in[0]) : dim_of(s.in[0]);
+      c.weights[size_t(id)] =
+          part.op == TENON_OP_ROPE ? frequencies(shape.n_rot) : random_weight("f32", 1, numbers, 30 + uint64_t(id));
+    }
+    c.parts.push_back(std::move(part));
+  }
+  c.output(int64_t(shape.heads) * shape.dim), c.part_outputs = {size_t(text.out[0])};
+  if (std::any_of(text.statements.begin(), text.statements.end(), [](const auto& s) { return s.op == "kv_write"; }))
+    c.store(Store::paged(shape.kv_heads, shape.dim, shape.dim_v, shape.dtype_k, shape.dtype_v, uint32_t(sequences.size()),
+                         longest));
+  return c;
+}
+
+bool is_head_chain(const CompositeText& text) {
+  return std::any_of(text.statements.begin(), text.statements.end(), [](const auto& s) { return s.op == "rope"; });
+}
+
+void check_head_chain(Checks& checks, const CompositeText& text) {
+  const HeadsShape shapes[] = {
+      {3, 2, 64, 64, 64, TENON_ROPE_HALF, "f16", "f16", true},
+      {2, 1, 128, 96, 48, TENON_ROPE_ADJACENT, "q8_0", "f32", false},
+      {4, 2, 256, 256, 64, TENON_ROPE_HALF, "f32", "bf16", true},
+      {2, 1, 512, 512, 512, TENON_ROPE_HALF, "fp8_e4m3", "q5_1", false},
+  };
+  const size_t n = checks.is_small() ? 2 : std::size(shapes);
+  for (size_t i = 0; i < n; ++i)
+    checks.against_parts(heads_case(text, shapes[i], {{60, 6}, {0, 1}, {127, 2}}), "heads of " + std::to_string(shapes[i].dim));
+  checks.row_exact(heads_case(text, shapes[0], std::vector<SeqRows>(checks.is_small() ? 4 : 40, SeqRows{})), "heads of 64");
+  HeadsShape odd = shapes[0];
+  odd.dim = 66, odd.n_rot = 64;
+  checks.refused(heads_case(text, odd, {{0, 1}}), "heads of 66");
+}
+
 }  // namespace
 
 void check_composites(const Device& device, bool is_small, std::vector<Line>& lines) {
@@ -131,6 +236,7 @@ void check_composites(const Device& device, bool is_small, std::vector<Line>& li
     const CompositeText text = cuda::read_composite(pattern);
     Checks checks(device, std::string(kernel->name.data, kernel->name.size), 0, is_small);
     if (is_row_chain(text)) check_row_chain(checks, text);
+    if (is_head_chain(text)) check_head_chain(checks, text);
     checks.expect(checks.line().cases > 0, "there are no cases for it");
     lines.push_back(checks.line());
   }

@@ -12,11 +12,11 @@ import tempfile
 
 # Launches of a decode layer, by what layers the model has; the largest of all its layers counts.
 MODELS = {
-    "gemma3": 15,
-    "gemma4": 16,
-    "llama": 14,
-    "qwen3": 15,
-    "qwen35": 15,  # three of four layers are recurrent
+    "gemma3": 11,
+    "gemma4": 11,
+    "llama": 12,
+    "qwen3": 11,
+    "qwen35": 12,  # three of four layers are recurrent
 }
 TOKENS = "1,5,9,22,7,8,3,99,12,14,15,16,17,18,19,20"
 

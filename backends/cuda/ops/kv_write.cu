@@ -15,6 +15,8 @@ struct HeadShape {
 
 __global__ void kv_write(View k, View v, Pages pages, Codec codec_k, Codec codec_v, HeadShape key, HeadShape value,
                          const int32_t* seq, const int32_t* index, Live live) {
+  wait_for_launch_before();
+  let_next_launch_begin();
   int32_t unit = int32_t((blockIdx.x * blockDim.x + threadIdx.x) / kWarp);
   const bool is_value = unit >= key.heads * key.groups();
   if (is_value) unit -= key.heads * key.groups();
@@ -48,9 +50,9 @@ void launch_kv_write(const OpPlan& plan, const Launch& launch) {
   const HeadShape value = {has_values ? int32_t(attr.head_dim_v) : 0, has_values ? int32_t(attr.kv_heads) : 0};
   const Live rows = {array<uint32_t>(launch.step().n_rows), launch.rows()};
   const int64_t units = int64_t(key.heads) * key.groups() + int64_t(value.heads) * value.groups();
-  enqueue(launch, "kv_write", kv_write, dim3(blocks_for(units * kWarp, kThreads), row_blocks(launch.rows())), kThreads,
-          k, v, pages_of(plan, launch), plan.codec[0], plan.codec[1], key, value, array<int32_t>(launch.step().seq),
-          array<int32_t>(launch.step().index), rows);
+  enqueue_early(launch, "kv_write", kv_write, dim3(blocks_for(units * kWarp, kThreads), row_blocks(launch.rows())),
+                kThreads, k, v, pages_of(plan, launch), plan.codec[0], plan.codec[1], key, value,
+                array<int32_t>(launch.step().seq), array<int32_t>(launch.step().index), rows);
 }
 
 }  // namespace tenon::cuda

@@ -2,12 +2,9 @@
 #include "row_chain.hpp"
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
 #include <vector>
 
-#include "../runtime.hpp"
-#include "composite_text.hpp"
+#include "composite_kernel.hpp"
 #include "row_shape.hpp"
 
 namespace tenon::cuda {
@@ -93,7 +90,7 @@ Offer accept_chain(const sdk::Node& node) {
     return sdk::refuse("a norm over %lld columns: up to %lld are served", static_cast<long long>(width),
                        static_cast<long long>(kMaxChainWidth));
   for (const tenon_weight& w : node.weights())
-    if (w.dtype != TENON_DTYPE_F32 || w.layout || w.parts > 1) return sdk::refuse("its weights are plain f32 tables");
+    if (w.dtype != TENON_DTYPE_F32) return sdk::refuse("its weights are plain f32 tables");
   for (const tenon_node& part : node.parts()) {
     if (Offer offer = accept_part(part); offer.refused()) return offer;
     if (part.in[0].cols != cols) return sdk::refuse("its parts have rows of different widths");
@@ -178,57 +175,34 @@ bool write_steps(const CompositeText& text, const sdk::Node& node, ChainPlan& pl
   return true;
 }
 
-class RowChainKernel final : public sdk::Kernel {
+class RowChainKernel final : public CompositeKernel<ChainPlan> {
  public:
-  explicit RowChainKernel(std::string_view text) : text_(read_composite(text)) {}
-
-  Offer accept(const sdk::Node& node, const sdk::Device& device) const override {
-    Offer offer = accept_chain(node);
-    if (offer.refused()) return offer;
-    if (ChainPlan plan; !write_steps(text_, node, plan)) return sdk::refuse("it keeps more values than the kernel can");
-    offer.row_exact().capturable();
-    return device.table().compute_major >= 9 ? offer.flag(TENON_OFFER_PDL) : offer;
-  }
-
-  void plan(const sdk::Node& node, const sdk::PlanRequest& request, tenon_plan& plan) const override {
-    auto out = std::make_unique<ChainPlan>();
-    std::memset(static_cast<void*>(out.get()), 0, sizeof *out);
-    write_steps(text_, node, *out);
-    out->op.max_rows = request.max_rows, out->op.domain = node.out()[0].domain;
-    out->n_step = int32_t(text_.statements.size());
-    out->n_in = int32_t(node.in().size()), out->n_out = int32_t(node.out().size());
-    for (int32_t i = 0; i < out->n_step; ++i)
-      out->has_activation |= out->step[i].op == ChainOp::kGlu || out->step[i].op == ChainOp::kGate;
-    const int64_t width = norm_width(node);
-    out->width = width ? int32_t(width) : kPartWidth;
-    out->threads = norm_threads(out->width);
-    plan.partition = TENON_PART_ONE;
-    plan.impl = out.release();
-  }
-
-  void launch(const tenon_plan& plan, const sdk::Args& args, const sdk::Worker& worker) const override {
-    const tenon_exec& exec = worker.table();
-    use_device_of(exec.stream);
-    launch_row_chain(*static_cast<const ChainPlan*>(plan.impl),
-                     {args.table(), exec.workspace, exec.stream, (exec.flags & TENON_OFFER_PDL) != 0});
-  }
-
-  void drop(tenon_plan& plan) const override {
-    std::unique_ptr<ChainPlan>(static_cast<ChainPlan*>(plan.impl)).reset();
-    plan.impl = nullptr;
-  }
+  explicit RowChainKernel(std::string_view text) : CompositeKernel(text, launch_row_chain) {}
 
  private:
-  CompositeText text_;
+  Offer check(const sdk::Node& node) const override {
+    if (Offer offer = accept_chain(node); offer.refused()) return offer;
+    if (ChainPlan plan; !write_steps(text(), node, plan)) return sdk::refuse("it keeps more values than the kernel can");
+    return sdk::offer();
+  }
+
+  void fill(const sdk::Node& node, ChainPlan& plan) const override {
+    write_steps(text(), node, plan);
+    plan.n_step = int32_t(text().statements.size());
+    plan.n_in = int32_t(node.in().size()), plan.n_out = int32_t(node.out().size());
+    for (int32_t i = 0; i < plan.n_step; ++i)
+      plan.has_activation |= plan.step[i].op == ChainOp::kGlu || plan.step[i].op == ChainOp::kGate;
+    const int64_t width = norm_width(node);
+    plan.width = width ? int32_t(width) : kPartWidth;
+    plan.threads = norm_threads(plan.width);
+  }
 };
 
 }  // namespace
 
 void register_row_chains(sdk::Registrar& registrar) {
   const auto add = [&](const std::string& name, const std::string& text) {
-    sdk::KernelInfo info;
-    info.backend = "cuda", info.pattern = text, info.numeric_class = "parts";
-    registrar.kernel<RowChainKernel>("cuda.fused." + name, info, text);
+    register_composite<RowChainKernel>(registrar, name, text);
   };
   for (const auto& sum : kSums)
     for (const auto& use : kUses) {
