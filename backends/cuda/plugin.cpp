@@ -2,6 +2,7 @@
 #include <tenon/sdk/plugin.hpp>
 
 #include "backend.hpp"
+#include "ops/delta.hpp"
 #include "ops/head_chain.hpp"
 #include "ops/ops.hpp"
 #include "ops/row_chain.hpp"
@@ -11,4 +12,5 @@ TENON_PLUGIN("cuda", "0.1.0") {
   tenon::cuda::register_ops(registrar);
   tenon::cuda::register_row_chains(registrar);
   tenon::cuda::register_head_chains(registrar);
+  tenon::cuda::register_delta_chains(registrar);
 }

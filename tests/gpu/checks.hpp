@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "device_run.hpp"
+#include "kit/transactions.hpp"
 
 namespace tenon::gpu_test {
 
@@ -49,6 +50,11 @@ class Checks {
 
 // Some rows of a case in the given order. Ops with a store: every row must be a sequence of its own.
 OpCase take_rows(const OpCase& full, const std::vector<uint32_t>& rows);
+
+// Sequences in every state that a transaction can be in.
+std::vector<SeqRows> every_transaction();
+// A step of such sequences over random states and tapes.
+OpCase state_case(const StateOp& op, const std::vector<SeqRows>& parts, uint32_t phase, uint64_t seed);
 
 // Random codes with scales as in models, so that all values are finite; floats: normal numbers.
 Weight random_weight(const std::string& dtype, int64_t rows, int64_t cols, uint64_t seed);

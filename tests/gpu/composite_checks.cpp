@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 
 #include "checks.hpp"
 #include "ops/composite_text.hpp"
@@ -226,6 +227,65 @@ void check_head_chain(Checks& checks, const CompositeText& text) {
   checks.refused(heads_case(text, odd, {{0, 1}}), "heads of 66");
 }
 
+// --- The gated delta rule between its norms --------------------------------------------------------------------------
+
+bool is_delta_chain(const CompositeText& text) {
+  return std::any_of(text.statements.begin(), text.statements.end(), [](const auto& s) { return s.op == "gated_delta_rule"; });
+}
+
+// The rule's own inputs come first, then the gate.
+OpCase delta_case(const CompositeText& text, const StateOp& op, const std::vector<SeqRows>& parts, uint32_t phase,
+                  uint32_t encoding) {
+  const OpCase rule = state_case(op, parts, phase, 3);
+  tenon_gated_delta_rule_attr attr;
+  std::memcpy(&attr, rule.attr.data(), sizeof attr);
+  OpCase c(TENON_OP_COMPOSITE, rule.step);
+  c.in = rule.in, c.stores = rule.stores, c.weights = rule.weights, c.phases = phase;
+  const int64_t cols = int64_t(attr.value_heads) * attr.value_dim, rows = c.step.n_rows;
+  c.strided(rows, cols, Random(8).normals(size_t(rows * cols)), 4, 8, 4);
+  c.weights.push_back(random_weight("f32", 1, attr.value_dim, 9));
+  const auto norm = [](uint32_t kind, uint32_t group) { return bytes_of(tenon_norm_attr{0, kind, 1e-6f, group}); };
+  const std::vector<std::vector<uint8_t>> attributes = {norm(TENON_NORM_L2, attr.key_dim),
+                                                        norm(TENON_NORM_L2, attr.key_dim),
+                                                        rule.attr,
+                                                        norm(TENON_NORM_RMS, attr.value_dim),
+                                                        bytes_of(tenon_gate_attr{0, TENON_ACT_SILU, 1, 0}),
+                                                        bytes_of(tenon_encode_attr{0, encoding})};
+  const uint32_t ops[] = {TENON_OP_NORM, TENON_OP_NORM, TENON_OP_GATED_DELTA_RULE, TENON_OP_NORM, TENON_OP_GATE, TENON_OP_ENCODE};
+  for (size_t i = 0; i < text.statements.size(); ++i) {
+    const auto& s = text.statements[i];
+    Part part;
+    part.op = ops[i], part.attr = attributes[i], part.out = {size_t(s.out)};
+    part.in.assign(s.in.begin(), s.in.end()), part.weight.assign(s.weight.begin(), s.weight.end());
+    if (part.op == TENON_OP_GATED_DELTA_RULE) part.store = {0};
+    c.parts.push_back(std::move(part));
+  }
+  c.output(cols), c.part_outputs = {size_t(text.out[0])};
+  if (text.statements.back().op == "encode") c.out[0].encoding = encoding;
+  return c;
+}
+
+void check_delta_chain(Checks& checks, const CompositeText& text) {
+  struct Shape {
+    uint32_t nk, nv, dk, dv, map, encoding;
+  };
+  for (const Shape& s : {Shape{2, 4, 128, 128, TENON_HEAD_MAP_MOD, TENON_ENC_Q8_32},
+                         Shape{2, 4, 64, 96, TENON_HEAD_MAP_DIV, TENON_ENC_BF16}, Shape{1, 3, 36, 32, TENON_HEAD_MAP_MOD, TENON_ENC_Q8_32}}) {
+    const StateOp op = delta_op(s.nk, s.nv, s.dk, s.dv, s.map);
+    const std::string what = std::to_string(s.nv) + " heads of " + std::to_string(s.dk) + " and " + std::to_string(s.dv);
+    checks.against_parts(delta_case(text, op, every_transaction(), TENON_PHASE_DECODE, s.encoding), what);
+    if (checks.is_small()) break;
+    checks.against_parts(delta_case(text, op, {{.past = 0, .rows = 20}, {.past = 64, .rows = 17}}, TENON_PHASE_PREFILL, s.encoding),
+                         what + ", a prompt");
+  }
+  const StateOp small = delta_op(1, 2, 32, 32, TENON_HEAD_MAP_DIV);
+  checks.row_exact(delta_case(text, small, std::vector<SeqRows>(checks.is_small() ? 4 : 33, SeqRows{}), TENON_PHASE_DECODE,
+                              TENON_ENC_Q8_32),
+                   "heads of 32");
+  checks.refused(delta_case(text, delta_op(1, 1, 256, 32, TENON_HEAD_MAP_DIV), {SeqRows{}}, TENON_PHASE_DECODE, TENON_ENC_BF16),
+                 "keys of 256");
+}
+
 }  // namespace
 
 void check_composites(const Device& device, bool is_small, std::vector<Line>& lines) {
@@ -237,6 +297,7 @@ void check_composites(const Device& device, bool is_small, std::vector<Line>& li
     Checks checks(device, std::string(kernel->name.data, kernel->name.size), 0, is_small);
     if (is_row_chain(text)) check_row_chain(checks, text);
     if (is_head_chain(text)) check_head_chain(checks, text);
+    if (is_delta_chain(text)) check_delta_chain(checks, text);
     checks.expect(checks.line().cases > 0, "there are no cases for it");
     lines.push_back(checks.line());
   }

@@ -5,10 +5,19 @@
 #include "kit/transactions.hpp"
 
 namespace tenon::gpu_test {
-namespace {
 
-// A step of several sequences in every state that a transaction can be in, over random states and tapes.
-OpCase make_case(const StateOp& op, const std::vector<SeqRows>& parts, uint32_t phase, uint64_t seed) {
+std::vector<SeqRows> every_transaction() {
+  return {
+      {.past = 9, .rows = 3, .half = 1},
+      {.past = 4, .rows = 5, .tape = 0},
+      {.past = 20, .rows = 2, .accepted = 4, .replay = 0, .tape = 1, .half = 1},
+      {.past = 7, .rows = 3, .tape = 1, .tape_start = 6},
+      {.past = 30, .rows = 0, .accepted = 15, .replay = 1},
+      {.past = 30, .rows = 1, .accepted = 2, .replay = 1, .half = 1},
+  };
+}
+
+OpCase state_case(const StateOp& op, const std::vector<SeqRows>& parts, uint32_t phase, uint64_t seed) {
   OpCase c = op.base(Step(parts));
   Random random(seed);
   for (size_t i = 0; i < op.in_cols.size(); ++i) {
@@ -43,16 +52,11 @@ OpCase make_case(const StateOp& op, const std::vector<SeqRows>& parts, uint32_t 
   return c;
 }
 
+namespace {
+
 void check_state(Checks& checks, const StateOp& op, const tenon_kernel& reference, const std::string& what) {
-  const std::vector<SeqRows> parts = {
-      {.past = 9, .rows = 3, .half = 1},
-      {.past = 4, .rows = 5, .tape = 0},
-      {.past = 20, .rows = 2, .accepted = 4, .replay = 0, .tape = 1, .half = 1},
-      {.past = 7, .rows = 3, .tape = 1, .tape_start = 6},
-      {.past = 30, .rows = 0, .accepted = 15, .replay = 1},
-      {.past = 30, .rows = 1, .accepted = 2, .replay = 1, .half = 1},
-  };
-  const OpCase step = make_case(op, parts, TENON_PHASE_DECODE, 3);
+  const std::vector<SeqRows> parts = every_transaction();
+  const OpCase step = state_case(op, parts, TENON_PHASE_DECODE, 3);
   checks.against_reference(step, what + ", a step");
   checks.guarded(what + ", states", [&] {
     const RunResult got = run_on_device(checks.device(), checks.kernel(), step), want = run_op(reference, step);
@@ -75,7 +79,7 @@ void check_state(Checks& checks, const StateOp& op, const tenon_kernel& referenc
     }
   });
   if (!checks.is_small())
-    checks.against_reference(make_case(op, {{.past = 0, .rows = 70}, {.past = 64, .rows = 33}}, TENON_PHASE_PREFILL, 4),
+    checks.against_reference(state_case(op, {{.past = 0, .rows = 70}, {.past = 64, .rows = 33}}, TENON_PHASE_PREFILL, 4),
                              what + ", a prompt");
   for (uint64_t seed = 1; seed <= (checks.is_small() ? 1u : 4u); ++seed)
     checks.guarded(what + ", transactions", [&] {
@@ -83,7 +87,7 @@ void check_state(Checks& checks, const StateOp& op, const tenon_kernel& referenc
           play_transactions(op, checks.kernel(), checks.kernel(), seed, checks.is_small() ? 3 : 12);
       checks.expect(fault.empty(), what + ", transactions: " + fault);
     });
-  checks.row_exact(make_case(op, std::vector<SeqRows>(checks.is_small() ? 4 : 64, SeqRows{}), TENON_PHASE_DECODE, 5),
+  checks.row_exact(state_case(op, std::vector<SeqRows>(checks.is_small() ? 4 : 64, SeqRows{}), TENON_PHASE_DECODE, 5),
                    what);
 }
 

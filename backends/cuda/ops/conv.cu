@@ -37,6 +37,8 @@ struct History {
 // Blocks 0 … rows - 1 of the grid's y compute rows; the last `seqs` blocks, one a sequence, write the new bases.
 __global__ void short_conv(View x, View y, const void* w, Codec codec, int32_t taps, uint32_t activation,
                            ConvStore store, StepSeqs step, const int32_t* seq, Live rows, uint32_t row_blocks) {
+  wait_for_launch_before();
+  let_next_launch_begin();
   const int32_t c = int32_t(blockIdx.x * blockDim.x + threadIdx.x);
   if (c >= x.cols) return;
   const int32_t keep = taps - 1;
@@ -90,9 +92,10 @@ void launch_short_conv(const OpPlan& plan, const Launch& launch) {
                            array<int32_t>(from.table), from.page_bytes, from.aux_bytes};
   const unsigned for_rows = row_blocks(launch.rows());
   const Live rows = {array<uint32_t>(step.n_rows), launch.rows()};
-  enqueue(launch, "short_conv", short_conv, dim3(blocks_for(x.cols, kThreads), for_rows + step.max_seqs), kThreads, x,
-          view_of(launch.out(0)), array<void>(launch.weight(0).plane[0]), plan.codec[0], int32_t(plan.short_conv.taps),
-          plan.short_conv.activation, store, seqs_of(step), array<int32_t>(step.seq), rows, for_rows);
+  enqueue_early(launch, "short_conv", short_conv, dim3(blocks_for(x.cols, kThreads), for_rows + step.max_seqs), kThreads, x,
+                view_of(launch.out(0)), array<void>(launch.weight(0).plane[0]), plan.codec[0],
+                int32_t(plan.short_conv.taps), plan.short_conv.activation, store, seqs_of(step), array<int32_t>(step.seq),
+                rows, for_rows);
 }
 
 }  // namespace tenon::cuda
