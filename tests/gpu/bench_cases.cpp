@@ -149,6 +149,36 @@ class Cases {
     linear(name, {{dtype, vocab, width}}, false, TENON_DOMAIN_OUTPUT_ROWS);
   }
 
+  // Norms, rotations and new rows of the cache, between the projections and the attention.
+  void heads(const std::string& name, uint32_t heads, uint32_t kv_heads, uint32_t dim, uint32_t n_rot, uint32_t rows) {
+    BenchCase c = make(name, "", TENON_OP_COMPOSITE, rows, false, 500);
+    const auto norm = bytes_of(tenon_norm_attr{sizeof(tenon_norm_attr), TENON_NORM_RMS, 1e-6f, dim});
+    const auto rope = bytes_of(tenon_rope_attr{sizeof(tenon_rope_attr), TENON_ROPE_HALF, dim, n_rot, {0, 0, 0, 0}, 1, 0});
+    const int64_t q = int64_t(heads) * dim, kv = int64_t(kv_heads) * dim;
+    c.in = {{q}, {kv}, {kv}}, c.out_cols = {q};
+    c.weights = {{"f32", 1, dim}, {"f32", 1, dim}, {"f32", 1, n_rot / 2}};
+    c.stores = {store_of(Store::paged(kv_heads, dim, dim, "f16", "f16", 1, 64))}, c.read_keys = rows;
+    fused(std::move(c), "cuda.fused.norm_rope_kv_write", {norm, norm, rope, rope, bytes_of(tenon_kv_write_attr{
+          sizeof(tenon_kv_write_attr), kv_heads, dim, dim})});
+  }
+
+  // The gated delta rule between its norms, gate and encoding.
+  void delta_chain(const std::string& name, uint32_t key_heads, uint32_t value_heads, uint32_t dim, uint32_t rows) {
+    BenchCase c = make(name, "", TENON_OP_COMPOSITE, rows, false, 64);
+    const int64_t keys = int64_t(key_heads) * dim, values = int64_t(value_heads) * dim;
+    const auto norm = [&](uint32_t kind) { return bytes_of(tenon_norm_attr{sizeof(tenon_norm_attr), kind, 1e-6f, dim}); };
+    c.in = {{keys}, {keys}, {values}, {value_heads}, {value_heads}, {values}}, c.out_cols = {values};
+    c.weights = {{"f32", 1, value_heads}, {"f32", 1, value_heads}, {"f32", 1, dim}};
+    c.stores = {store_of(Store::recurrent(key_heads, value_heads, dim, dim, 1))};
+    c.flops = 7.0 * rows * value_heads * dim * dim;
+    fused(std::move(c), "cuda.fused.norm_gated_delta_rule_norm_gate_encode",
+          {norm(TENON_NORM_L2), norm(TENON_NORM_L2),
+           bytes_of(tenon_gated_delta_rule_attr{sizeof(tenon_gated_delta_rule_attr), key_heads, value_heads, dim, dim,
+                                                TENON_HEAD_MAP_MOD, 1 / std::sqrt(float(dim)), 0}),
+           norm(TENON_NORM_RMS), bytes_of(tenon_gate_attr{sizeof(tenon_gate_attr), TENON_ACT_SILU, 1, 0}),
+           bytes_of(tenon_encode_attr{sizeof(tenon_encode_attr), TENON_ENC_Q8_32})});
+  }
+
   // Composites of row-wise ops, and of products where the text has them, for rows of `cols` numbers.
   void composites(const std::string& name, int64_t cols, int64_t other, const std::string& dtype, uint32_t rows, bool is_prompt) {
     for (const tenon_kernel* kernel : testing::Kit::instance().all_kernels()) {
@@ -173,6 +203,36 @@ class Cases {
     out.page_bytes = s.page_bytes, out.value_offset = s.value_offset, out.aux_bytes = s.aux_bytes;
     out.token_bytes = s.page_tokens ? s.page_bytes / s.page_tokens : 0;
     return out;
+  }
+
+  // Inputs, weights and stores are in the order of the kernel's text; attributes are those of its statements.
+  void fused(BenchCase c, const std::string& kernel, const std::vector<std::vector<uint8_t>>& attributes) {
+    const tenon_kernel& record = testing::Kit::instance().kernel(kernel);
+    c.pattern.assign(record.pattern.data, size_t(record.pattern.size));
+    const cuda::CompositeText text = cuda::read_composite(c.pattern);
+    c.value_cols.assign(size_t(text.n_values), 0);
+    for (size_t i = 0; i < c.in.size(); ++i) c.value_cols[i] = c.in[i].cols;
+    for (size_t i = 0; i < text.statements.size(); ++i) {
+      const auto& s = text.statements[i];
+      const bool is_state = s.op == "gated_delta_rule";
+      Part part;
+      part.op = s.op == "rope"       ? TENON_OP_ROPE
+                : s.op == "kv_write" ? TENON_OP_KV_WRITE
+                : s.op == "gate"     ? TENON_OP_GATE
+                : s.op == "encode"   ? TENON_OP_ENCODE
+                : is_state           ? TENON_OP_GATED_DELTA_RULE
+                                     : TENON_OP_NORM;
+      part.attr = attributes.at(i);
+      part.in.assign(s.in.begin(), s.in.end()), part.weight.assign(s.weight.begin(), s.weight.end());
+      if (s.op == "kv_write" || is_state) part.store = {0};
+      if (s.out >= 0) {
+        part.out = {size_t(s.out)};
+        c.value_cols[size_t(s.out)] = c.value_cols[size_t(s.in[is_state ? 2 : 0])];
+      }
+      c.parts.push_back(std::move(part));
+    }
+    for (const int id : text.out) c.part_outputs.push_back(size_t(id));
+    all_.push_back(std::move(c));
   }
 
   void composite(const std::string& name, const std::string& text, int64_t cols, int64_t other, const std::string& dtype,
@@ -320,6 +380,8 @@ std::vector<BenchCase> small_cases() {
   cases.pair("small", "add", TENON_OP_ADD, 256, false);
   cases.rope("small", 2, 64, 64, false);
   cases.kv_write("small", 2, 64, false);
+  cases.heads("small", 2, 1, 64, 64, 2);
+  cases.delta_chain("small", 1, 2, 32, 2);
   cases.composites("small", 256, 256, "q4_k", 1, false);
   return cases.take();
 }
@@ -346,6 +408,12 @@ std::vector<BenchCase> bench_cases(bool is_small) {
   sequences(cases, false);
   cases.route("qwen35-35b-a3b route", 256, 8);
   small_ops(cases, false);
+  for (const uint32_t rows : cases.decode_rows()) {
+    cases.heads("qwen35-27b heads", 24, 4, 256, 64, rows);
+    cases.heads("gemma4-31b heads", 32, 16, 256, 256, rows);
+    cases.delta_chain("qwen35-27b 16/48", 16, 48, 128, rows);
+    cases.delta_chain("qwen35-35b-a3b 16/32", 16, 32, 128, rows);
+  }
   cases.composites("qwen35-27b", 5120, 17408, "q4_k", 1, false);
   products(cases, true);
   mixtures(cases, true);

@@ -70,6 +70,7 @@ class Node {
   struct Operands {
     std::vector<tenon_type> in, out;
     std::vector<tenon_weight> weight;
+    std::vector<tenon_store_type> store;
   };
 
   static tenon_weight weight_table(const BenchWeight& w) {
@@ -89,14 +90,18 @@ class Node {
       Operands& operands = operands_.emplace_back();
       for (const size_t id : part.in) operands.in.push_back(types.at(id));
       for (const size_t id : part.weight) operands.weight.push_back(weight[id]);
-      tenon_type type = output_of_part(part, operands.in);
-      type.cols = c.value_cols[part.out[0]];
-      operands.out.push_back(types[part.out[0]] = type);
+      for (const size_t id : part.store) operands.store.push_back(store[id]);
+      for (const size_t id : part.out) {
+        tenon_type type = output_of_part(part, operands.in);
+        type.cols = c.value_cols[id];
+        operands.out.push_back(types[id] = type);
+      }
       tenon_node one = node_;
       one.op = part.op, one.attr = part.attr.empty() ? nullptr : part.attr.data();
       one.in = operands.in.data(), one.n_in = uint32_t(operands.in.size());
-      one.out = operands.out.data(), one.n_out = 1;
+      one.out = operands.out.data(), one.n_out = uint32_t(operands.out.size());
       one.weight = operands.weight.data(), one.n_weight = uint32_t(operands.weight.size());
+      one.store = operands.store.data(), one.n_store = uint32_t(operands.store.size());
       parts_.push_back(one);
     }
     node_.part = parts_.data(), node_.n_part = uint32_t(parts_.size());
