@@ -71,6 +71,7 @@ __global__ void __launch_bounds__(4 * kHiddenParts * kWarp)
     expert_hidden_q8(const __grid_constant__ Experts experts, Q8Rows x, Ids ids, int32_t parts, Q8Rows hidden,
                      Live live) {
   __shared__ float sums[4 * kHiddenParts][kTileRows];
+  wait_for_launch_before();
   const int warp = int(threadIdx.x / kWarp), lane = int(threadIdx.x % kWarp), product = warp / parts;
   const int32_t tile = int32_t(blockIdx.x) * 2 + product % 2, column = int32_t(blockIdx.x) * kHiddenColumns + lane;
   const int64_t pairs = int64_t(live.get()) * experts.top_k;
@@ -102,6 +103,7 @@ __global__ void __launch_bounds__(kMaxDownWarps* kWarp)
     expert_down_q8(const __grid_constant__ Experts experts, Q8Rows hidden, Ids ids, int32_t parts, View weights, View y,
                    Live live) {
   __shared__ float sums[kMaxTopK * kDownParts][kTileRows];
+  wait_for_launch_before();
   const int warp = int(threadIdx.x / kWarp), warps = int(blockDim.x / kWarp);
   const int32_t tile = int32_t(blockIdx.x), column = tile * kTileRows + int32_t(threadIdx.x);
   const uint32_t rows = live.get();
@@ -148,15 +150,15 @@ bool enqueue_experts_q8_of(const Launch& launch, const ExpertLaunchQ8& e, Codec 
   return List::with(codec, [&]<Codec one>() {
     if (is_down) {
       const int parts = expert_parts(e.experts.down.first.packed.chunks, kDownParts), units = e.experts.top_k * parts;
-      enqueue(launch, "expert_ffn: down", expert_down_q8<one>,
-              dim3(blocks_for(e.experts.cols, kTileRows), row_blocks(launch.rows())),
-              unsigned(units < kMaxDownWarps ? units : kMaxDownWarps) * kWarp, e.experts, e.hidden, e.ids,
-              int32_t(parts), e.weights, e.y, e.live);
+      enqueue_early(launch, "expert_ffn: down", expert_down_q8<one>,
+                    dim3(blocks_for(e.experts.cols, kTileRows), row_blocks(launch.rows())),
+                    unsigned(units < kMaxDownWarps ? units : kMaxDownWarps) * kWarp, e.experts, e.hidden, e.ids,
+                    int32_t(parts), e.weights, e.y, e.live);
     } else {
       const int parts = expert_parts(e.experts.gate.first.packed.chunks, kHiddenParts);
-      enqueue(launch, "expert_ffn: hidden", expert_hidden_q8<one>,
-              dim3(blocks_for(e.experts.hidden, kHiddenColumns), pairs), unsigned(4 * parts) * kWarp, e.experts, e.x,
-              e.ids, int32_t(parts), e.hidden, e.live);
+      enqueue_early(launch, "expert_ffn: hidden", expert_hidden_q8<one>,
+                    dim3(blocks_for(e.experts.hidden, kHiddenColumns), pairs), unsigned(4 * parts) * kWarp, e.experts,
+                    e.x, e.ids, int32_t(parts), e.hidden, e.live);
     }
   });
 }

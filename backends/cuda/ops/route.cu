@@ -70,6 +70,8 @@ struct Table {
 __global__ void __launch_bounds__(kWarp)
     route(View x, View ids, View weights, Table bias, Table scale, tenon_route_attr attr, Live live) {
   __shared__ RouteMemory memory;
+  wait_for_launch_before();
+  let_next_launch_begin();
   const int32_t n = x.cols, lane = int32_t(threadIdx.x), top_k = int32_t(attr.top_k);
   const uint32_t rows = live.get();
   for (uint32_t r = blockIdx.y; r < rows; r += gridDim.y) {
@@ -104,8 +106,9 @@ void launch_route(const OpPlan& plan, const Launch& launch) {
   const auto table = [&](unsigned i) {
     return i < launch.args.n_weight ? Table{array<void>(launch.weight(int(i)).plane[0]), plan.codec[i]} : Table{};
   };
-  enqueue(launch, "route", route, dim3(1, row_blocks(launch.rows())), kWarp, view_of(launch.in(0)),
-          view_of(launch.out(0)), view_of(launch.out(1)), table(0), table(1), plan.route, live_rows(plan, launch));
+  enqueue_early(launch, "route", route, dim3(1, row_blocks(launch.rows())), kWarp, view_of(launch.in(0)),
+                view_of(launch.out(0)), view_of(launch.out(1)), table(0), table(1), plan.route,
+                live_rows(plan, launch));
 }
 
 }  // namespace tenon::cuda
