@@ -129,29 +129,52 @@ __device__ inline void prefetch_line(const void* line) {
 #endif
 }
 
-// Enqueues a kernel, one that calls wait_for_launch_before() if `is_early`. An empty grid enqueues nothing.
+// Shared memory whose size a launch gives.
+#ifdef TENON_CUDA_IS_EMULATED
+#define TENON_SHARED_MEMORY(name) uint8_t* const name = ::tenon::emulator::shared_memory()
+#else
+#define TENON_SHARED_MEMORY(name) extern __shared__ uint8_t name[]
+#endif
+
+// How a kernel is launched: with shared memory whose size is not in its code, and before the launch in front has ended,
+// which is for kernels that call wait_for_launch_before().
+struct Manner {
+  uint32_t memory = 0;
+  bool is_early = false;
+};
+
+// Enqueues a kernel. An empty grid enqueues nothing.
 template <typename... Parameters, typename... Arguments>
-void enqueue_as(bool is_early, const Launch& launch, const char* name, void (*kernel)(Parameters...), dim3 grid,
+void enqueue_as(const Manner& manner, const Launch& launch, const char* name, void (*kernel)(Parameters...), dim3 grid,
                 unsigned threads, Arguments... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
+  constexpr uint32_t kWithoutAsking = 48 << 10;
+  if (manner.memory > kWithoutAsking)
+    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, int(manner.memory)), name);
   cudaLaunchConfig_t config = {};
   config.gridDim = grid, config.blockDim = dim3(threads), config.stream = static_cast<cudaStream_t>(launch.stream);
+  config.dynamicSmemBytes = manner.memory;
   cudaLaunchAttribute attribute = {};
   attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
   attribute.val.programmaticStreamSerializationAllowed = 1;
-  if (is_early) config.attrs = &attribute, config.numAttrs = 1;
+  if (manner.is_early) config.attrs = &attribute, config.numAttrs = 1;
   check(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), name);
 }
 template <typename... Parameters, typename... Arguments>
 void enqueue(const Launch& launch, const char* name, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
              Arguments... arguments) {
-  enqueue_as(false, launch, name, kernel, grid, threads, arguments...);
+  enqueue_as({}, launch, name, kernel, grid, threads, arguments...);
+}
+template <typename... Parameters, typename... Arguments>
+void enqueue_with_memory(const Launch& launch, const char* name, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
+                         uint32_t memory, Arguments... arguments) {
+  enqueue_as({memory, false}, launch, name, kernel, grid, threads, arguments...);
 }
 // The same for a kernel that waits by itself, where the launch before it lets it begin early.
 template <typename... Parameters, typename... Arguments>
 void enqueue_early(const Launch& launch, const char* name, void (*kernel)(Parameters...), dim3 grid, unsigned threads,
                    Arguments... arguments) {
-  enqueue_as(launch.is_early, launch, name, kernel, grid, threads, arguments...);
+  enqueue_as({0, launch.is_early}, launch, name, kernel, grid, threads, arguments...);
 }
 
 }  // namespace tenon::cuda

@@ -26,26 +26,36 @@ template <Codec codec>
 __device__ __forceinline__ void row_product(const Packed& w, int32_t tile, const Q8Rows& x, uint32_t row, int32_t first,
                                             int32_t step, float* sums) {
   const int lane = int(threadIdx.x % kWarp);
-  const TokenTile<true> tokens(x, row, row + 1, lane);
-  float acc[4] = {};
+  if (first >= w.shape.chunks) {
+    if (lane % 4 == 0) sums[lane / 4] = 0, sums[lane / 4 + 8] = 0;
+    return;
+  }
+  const OneRow<codec> own_row(x, row, lane);
+  float acc[2] = {};
   ChunkCodes<codec> codes;
   ChunkScales<codec> scales;
-  if (first < w.shape.chunks) {
-    codes.load(w.chunk(tile, first), lane, w.shape.steps(first));
-    scales.load(w.chunk(tile, first), lane);
-  }
+  ChunkOfOne<codec> own;
+  const auto load = [&](int32_t index, ChunkCodes<codec>& own_codes, ChunkScales<codec>& own_scales, ChunkOfOne<codec>& of_x) {
+    const InGlobal chunk = {w.chunk(tile, index)};
+    if (w.shape.steps(index) == kChunkCols / kStepCols) {
+      own_codes.template load<true>(chunk, lane, 0);
+    } else {
+      own_codes.template load<false>(chunk, lane, w.shape.last_steps);
+    }
+    own_scales.load(chunk, lane), own_row.load(index, of_x);
+  };
+  load(first, codes, scales, own);
   for (int32_t index = first; index < w.shape.chunks; index += step) {
     const int32_t next = index + step;
     ChunkCodes<codec> next_codes;
     ChunkScales<codec> next_scales;
-    if (next < w.shape.chunks) {
-      next_codes.load(w.chunk(tile, next), lane, w.shape.steps(next));
-      next_scales.load(w.chunk(tile, next), lane);
-    }
-    add_chunk<codec, true>(codes, scales, x, tokens, index, acc);
-    codes = next_codes, scales = next_scales;
+    ChunkOfOne<codec> next_own = {};
+    if (next < w.shape.chunks) load(next, next_codes, next_scales, next_own);
+    add_chunk_of_one<codec>(codes, scales, InGlobal{w.chunk(tile, index)}, own, lane, acc);
+    codes = next_codes, scales = next_scales, own = next_own;
   }
-  if (lane % 4 == 0) sums[lane / 4] = acc[0], sums[lane / 4 + 8] = acc[2];
+  constexpr float kUnit = 1.0f / float(1 << packed_form(codec).low_bit());
+  if (lane % 4 == 0) sums[lane / 4] = acc[0] * kUnit, sums[lane / 4 + 8] = acc[1] * kUnit;
 }
 
 // A warp's 32 numbers as group `group` of a row in q8_32, a lane each.

@@ -1,4 +1,6 @@
 // linear for packed weights and q8_32 rows: which kernel serves a launch.
+#include <algorithm>
+
 #include "linear_q8.cuh"
 
 namespace tenon::cuda {
@@ -9,9 +11,19 @@ Q8Rows q8_rows(const tenon_view& x) {
           int32_t(tenon_q8_32_sum_offset(x.cols)), int32_t(x.cols / 32)};
 }
 
+// Blocks that the device holds at once take the tiles in turns, all of them equally often but perhaps the last ones.
+unsigned blocks_of(int32_t tiles) {
+  constexpr int kBlocksOnOne = 4;
+  int device = 0, processors = 0;
+  TENON_CUDA(cudaGetDevice(&device));
+  TENON_CUDA(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, device));
+  const int32_t places = std::max(1, processors * kBlocksOnOne), each = (tiles + places - 1) / places;
+  return unsigned((tiles + each - 1) / each);
+}
+
 void enqueue_products(const Launch& launch, Codec codec, const LinearQ8& call) {
   const uint32_t rows = launch.rows();
-  const unsigned tiles = unsigned(call.of[call.n - 1].end);
+  const unsigned tiles = blocks_of(call.of[call.n - 1].end);
   const unsigned threads = unsigned(linear_warps(call.of[0].w.shape.chunks)) * kWarp;
   if (rows == 1) {
     enqueue_linear_q8_1(launch, codec, call, dim3(tiles), threads);

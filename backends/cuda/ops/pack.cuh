@@ -93,13 +93,13 @@ __global__ void pack_rows(const uint8_t* rows, int64_t row_bytes, PackedShape sh
   uint8_t* chunk = out + tile * shape.tile_bytes + int64_t(index) * shape.chunk_bytes;
   const auto code = [&](int r, int c) -> uint32_t {
     const int32_t row = tile * kTileRows + r;
-    return row < shape.rows && c < n ? file_code<codec>(rows + row * row_bytes, k0 + c) : 0;
+    return row < shape.rows && c < n ? file_code<codec>(rows + row * row_bytes, k0 + c) ^ uint32_t(form.offset) : 0;
   };
-  // Four codes of register i for columns 32j …, each shifted right by `drop` and cut to `bits`.
+  // Four codes of register i of group j, each shifted right by `drop` and cut to a mask.
   const auto word = [&](int lane, int j, int i, int drop, uint32_t mask) {
     uint32_t codes = 0;
     for (int byte = 0; byte < 4; ++byte)
-      codes |= (code(lane / 4 + 8 * (i % 2), 32 * j + 16 * (i / 2) + lane % 4 * 4 + byte) >> drop & mask) << 8 * byte;
+      codes |= (code(lane / 4 + 8 * (i % 2), 32 * j + form.column(lane % 4, i) + byte) >> drop & mask) << 8 * byte;
     return codes;
   };
   const int thread = int(threadIdx.x), threads = int(blockDim.x);
@@ -111,7 +111,7 @@ __global__ void pack_rows(const uint8_t* rows, int64_t row_bytes, PackedShape sh
   for (int at = thread; form.ones && at < 32 * 4; at += threads) {
     const int lane = at / 4, pair = at % 4;
     uint32_t bits = 0;
-    for (int i = 0; i < 8; ++i) bits |= word(lane, 2 * pair + i / 4, i % 4, form.twos ? 2 : 4, 1) << i;
+    for (int i = 0; i < 8; ++i) bits |= word(lane, 2 * pair + i / 4, i % 4, form.step_bits + 2 * form.twos, 1) << i;
     ones[lane * 4 + pair] = bits;
   }
   uint32_t* twos = ones + form.ones * (kVectorBytes / 4);
@@ -128,7 +128,8 @@ __global__ void pack_rows(const uint8_t* rows, int64_t row_bytes, PackedShape sh
     if (form.step_bits == 8) {
       steps[at] = word(lane, number / 4, number % 4, 0, 0xff);
     } else {
-      steps[at] = word(lane, number / 2, number % 2, 0, 15) | word(lane, number / 2, number % 2 + 2, 0, 15) << 4;
+      const int j = number / 4 * 2, i = number % 4;
+      steps[at] = word(lane, j, i, 0, 15) | word(lane, j + 1, i, 0, 15) << 4;
     }
   }
 }

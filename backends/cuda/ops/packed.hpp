@@ -6,9 +6,9 @@
 //   planes   of one and two bits a code, for the whole chunk: vectors of 16 bytes a lane
 //   steps    of four or eight bits a code, each 64 columns: one or two vectors of 16 bytes a lane
 // A vector is 512 bytes, 16 for each lane of a warp, so that a warp reads it in one access. Which codes a lane has
-// is what mma.m16n8k32 wants of its first operand: with g = lane / 4 and t = lane % 4, of every 32 columns
-//   register 0: row g, columns 4t … 4t + 3        register 2: row g, columns 16 + 4t …
-//   register 1: row g + 8, columns 4t … 4t + 3    register 3: row g + 8, columns 16 + 4t …
+// is what mma wants of its first operand: with g = lane / 4 and t = lane % 4, it has four registers for each group of 32
+// columns, of four codes each, registers 0 and 2 of row g, 1 and 3 of row g + 8. Where scales serve 32 columns, the first
+// of each pair begins at column 8t and the second at 8t + 4; where they serve 16, at 4t and at 16 + 4t.
 // Rows beyond the matrix and columns beyond it have codes and scales of 0.
 #pragma once
 
@@ -40,9 +40,20 @@ enum class ScaleKind {
 struct PackedForm {
   int ones, twos;       // bits that lie in planes: 1 if there is a plane of one, of two bits
   int step_bits;        // bits that lie in steps: 0, 4 or 8
-  int offset;           // value = scale × (code − offset)
+  int offset;           // value = scale × (code − offset); 0 or half of the codes, stored in two's complement
   bool has_levels;      // codes are numbers of the 16 levels
   ScaleKind scales;
+  TENON_BOTH_SIDES constexpr int bits() const { return step_bits + 2 * twos + ones; }
+  // Where a code's lowest bit is put in a byte: codes with an offset are signed, so their highest bit is the byte's.
+  TENON_BOTH_SIDES constexpr int low_bit() const { return offset ? 8 - bits() : 0; }
+  TENON_BOTH_SIDES constexpr bool is_fine() const {
+    return scales == ScaleKind::kBytes16 || scales == ScaleKind::kNibblesMin;
+  }
+  TENON_BOTH_SIDES constexpr bool has_min() const {
+    return scales == ScaleKind::kHalfMin || scales == ScaleKind::kSuper || scales == ScaleKind::kNibblesMin;
+  }
+  // First column of a group that register i of lane t has.
+  TENON_BOTH_SIDES constexpr int column(int t, int i) const { return is_fine() ? 4 * t + 16 * (i / 2) : 8 * t + 4 * (i / 2); }
   TENON_BOTH_SIDES constexpr int plane_vectors() const { return ones + 2 * twos; }
   TENON_BOTH_SIDES constexpr int step_vectors() const { return step_bits / 4; }
   TENON_BOTH_SIDES constexpr int scale_bytes() const {

@@ -38,6 +38,9 @@ struct dim3 {
 struct alignas(16) float4 {
   float x, y, z, w;
 };
+struct alignas(8) float2 {
+  float x, y;
+};
 struct int2 {
   int x, y;
 };
@@ -56,9 +59,11 @@ namespace tenon::emulator {
 
 void block_barrier();
 uint32_t exchange(uint32_t value, unsigned lane_mask);  // value of the lane whose number differs by the mask
+uint32_t from_lane(uint32_t value, unsigned lane);     // value of that lane of the warp
 bool vote(bool value, bool all);
 // A launch that may begin early waits here. Launches run one after the other, but each thread of such a one has to come.
 void wait_for_launch_before();
+uint8_t* shared_memory();  // of the running launch, as many bytes as it asked for
 
 }  // namespace tenon::emulator
 
@@ -78,6 +83,9 @@ inline float __shfl_xor_sync(unsigned, float value, int mask) {
 }
 inline int __shfl_xor_sync(unsigned, int value, int mask) {
   return int(tenon::emulator::exchange(uint32_t(value), unsigned(mask)));
+}
+inline int __shfl_sync(unsigned, int value, int lane) {
+  return int(tenon::emulator::from_lane(uint32_t(value), unsigned(lane)));
 }
 inline int __all_sync(unsigned, int value) { return tenon::emulator::vote(value != 0, true); }
 inline int __any_sync(unsigned, int value) { return tenon::emulator::vote(value != 0, false); }
@@ -122,6 +130,8 @@ enum cudaStreamCaptureMode {
   cudaStreamCaptureModeThreadLocal,
   cudaStreamCaptureModeRelaxed
 };
+enum cudaDeviceAttr { cudaDevAttrMultiProcessorCount = 16 };
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaHostAllocPortable = 1, cudaHostAllocMapped = 2 };
 
 typedef struct EmulatedStream* cudaStream_t;
@@ -151,6 +161,8 @@ struct cudaLaunchConfig_t {
   unsigned numAttrs;
 };
 
+cudaError_t cudaDeviceGetAttribute(int*, cudaDeviceAttr, int);
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int);
 cudaError_t cudaGetLastError();
 const char* cudaGetErrorString(cudaError_t);
 const char* cudaGetErrorName(cudaError_t);
@@ -199,8 +211,8 @@ cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
 cudaError_t enqueue_waiting(cudaStream_t stream, std::function<cudaError_t()> work);
 // Whether the stream is the current device's: only then a kernel can be launched on it.
 bool is_here(cudaStream_t stream);
-// `is_early`: launched so that every thread has to wait for the launch before.
-cudaError_t run_grid(dim3 grid, dim3 block, const std::function<void()>& thread, bool is_early = false);
+// `memory`: bytes of shared memory; `is_early`: launched so that every thread has to wait for the launch before.
+cudaError_t run_grid(dim3 grid, dim3 block, size_t memory, const std::function<void()>& thread, bool is_early = false);
 
 }  // namespace tenon::emulator
 
@@ -211,7 +223,8 @@ cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t* config, void (*kernel)(
   const std::function<void()> thread = [kernel, ... copies = Parameters(arguments)] { kernel(copies...); };
   bool is_early = false;
   for (unsigned i = 0; i < config->numAttrs; ++i) is_early |= config->attrs[i].val.programmaticStreamSerializationAllowed != 0;
-  return tenon::emulator::enqueue(config->stream, [grid = config->gridDim, block = config->blockDim, thread, is_early] {
-    return tenon::emulator::run_grid(grid, block, thread, is_early);
+  return tenon::emulator::enqueue(config->stream, [grid = config->gridDim, block = config->blockDim, memory = config->dynamicSmemBytes,
+                                                   thread, is_early] {
+    return tenon::emulator::run_grid(grid, block, memory, thread, is_early);
   });
 }

@@ -75,6 +75,7 @@ struct Block {
   std::vector<Fiber> fibers{kMaxThreads};
   std::unique_ptr<char[]> stacks{new char[kMaxThreads * kStackBytes]};
   uint32_t slots[2][kMaxThreads] = {};
+  std::vector<uint8_t> memory;
   Context scheduler = {};
   const std::function<void()>* thread = nullptr;
   unsigned threads = 0, current = 0;
@@ -159,6 +160,16 @@ uint32_t exchange(uint32_t value, unsigned lane_mask) {
   return block.slots[set][own ^ lane_mask];
 }
 
+uint32_t from_lane(uint32_t value, unsigned lane) {
+  Block& block = the_block();
+  const unsigned own = block.current, set = block.fibers[own].operations++ % 2;
+  block.slots[set][own] = value;
+  wait(State::kAtWarpOperation);
+  return block.slots[set][own / kLanes * kLanes + lane % kLanes];
+}
+
+uint8_t* shared_memory() { return the_block().memory.data(); }
+
 bool vote(bool value, bool all) {
   Block& block = the_block();
   const unsigned own = block.current, set = block.fibers[own].operations++ % 2, first = own / kLanes * kLanes;
@@ -173,7 +184,7 @@ bool vote(bool value, bool all) {
   return result;
 }
 
-cudaError_t run_grid(dim3 grid, dim3 block_dim, const std::function<void()>& thread, bool is_early) {
+cudaError_t run_grid(dim3 grid, dim3 block_dim, size_t memory, const std::function<void()>& thread, bool is_early) {
   static std::mutex& mutex = *new std::mutex;
   const std::lock_guard lock(mutex);
   Block& block = the_block();
@@ -181,6 +192,7 @@ cudaError_t run_grid(dim3 grid, dim3 block_dim, const std::function<void()>& thr
   if (block.threads == 0 || block.threads > kMaxThreads || grid.y > 65535 || grid.z > 65535)
     return cudaErrorInvalidValue;
   gridDim = grid, blockDim = block_dim;
+  block.memory.assign(memory, 0xff);  // NaN, whatever is read of it as a float
   for (unsigned z = 0; z < grid.z; ++z)
     for (unsigned y = 0; y < grid.y; ++y)
       for (unsigned x = 0; x < grid.x; ++x) {

@@ -57,6 +57,12 @@ cudaError_t enqueue_waiting(cudaStream_t stream, std::function<cudaError_t()> wo
 using tenon::emulator::enqueue;
 using tenon::emulator::is_here;
 
+// Two processors: few blocks at once, so that they take work in turns.
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr, int) { return *value = 2, cudaSuccess; }
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int bytes) {
+  constexpr int kMostBytes = 227 << 10;
+  return bytes <= kMostBytes ? cudaSuccess : cudaErrorInvalidValue;
+}
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 const char* cudaGetErrorString(cudaError_t code) {
   return code == cudaErrorMemoryAllocation ? "out of memory"
