@@ -233,7 +233,7 @@ void Program::work(Run& run, const tenon_exec& team_exec) {
     if (i < run.stop_at.load(std::memory_order_relaxed)) {
       exec.workspace = shared_.address() + node.workspace;
       exec.counter = &counters_[i].value;
-      exec.flags = i != run.begin && is_early(nodes_[i].selected->offer) && is_early(nodes_[i - 1].selected->offer) ? TENON_OFFER_PDL : 0u;
+      exec.flags = i != run.begin && is_early(nodes_[i].selected->offer) && is_early(nodes_[i - 1].selected->offer) ? uint32_t(TENON_OFFER_PDL) : 0u;
       const tenon_status status = launch(i, node.by_outputs ? run.outputs : run.rows, exec);
       if (status != TENON_OK) {
         const std::lock_guard lock(run.mutex);
