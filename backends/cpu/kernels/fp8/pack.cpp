@@ -46,8 +46,6 @@ bool all_numbers(const uint8_t* codes, int64_t n) {
 }
 
 typedef uint8_t Bytes __attribute__((vector_size(16)));
-constexpr Bytes kLow = {0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23};
-constexpr Bytes kHigh = {8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
 
 // to[16 c + lane] = from[lane][c]: four rounds that interleave the first half of the vectors with the second.
 void transpose16(const uint8_t* from, int64_t row_bytes, uint8_t* to) {
@@ -55,8 +53,8 @@ void transpose16(const uint8_t* from, int64_t row_bytes, uint8_t* to) {
   for (int i = 0; i < 16; ++i) std::memcpy(&a[i], from + i * row_bytes, 16);
   for (int round = 0; round < 4; ++round) {
     for (int i = 0; i < 8; ++i) {
-      b[2 * i] = __builtin_shuffle(a[i], a[i + 8], kLow);
-      b[2 * i + 1] = __builtin_shuffle(a[i], a[i + 8], kHigh);
+      b[2 * i] = __builtin_shufflevector(a[i], a[i + 8], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+      b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 8], 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     }
     std::memcpy(a, b, sizeof a);
   }
