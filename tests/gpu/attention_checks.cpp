@@ -147,6 +147,96 @@ void check_latent(const Device& device, bool is_small, std::vector<Line>& lines)
   lines.push_back(checks.line());
 }
 
+// Spans of a decode step, on the kernel's own cache dtype.
+OpCase decode_spans(const Shape& s) {
+  const std::vector<SeqRows> rows = {{60, 15}, {3, 6}};
+  OpCase c = make_case(s, rows, TENON_PHASE_DECODE);
+  tenon_attention_attr attr = attributes(s);
+  attr.span_mask = 1;
+  std::memcpy(c.attr.data(), &attr, sizeof attr);
+  for (size_t r = 2; r < 12; ++r) c.step.span[r] = 7;
+  const size_t second = c.step.row0(1);
+  for (size_t r = second + 1; r < second + 6; ++r) c.step.span[r] = 8;
+  return c;
+}
+
+// q and the weights of keys are sums of two numbers of 8 (bf16) or 11 digits, so what is lost of each is 2^-17 at most in a
+// bf16 cache and 2^-22 in an f16 one; tensor cores cut what they add at 2^-23 of the sum, some dozen times one after
+// another.
+constexpr double kSplitBound = 1e-5;
+
+void check_split(const Device& device, bool is_small, std::vector<Line>& lines) {
+  Checks checks(device, "cuda.attention.split", kSplitBound, is_small);
+  // Heads that fill a block and that do not, several blocks to a K/V head, all widths, windows that skip pages.
+  const std::vector<Shape> shapes = {{6, 2, 64, 64, 0, 0, "f16", "f16"},     {12, 1, 32, 96, 70, 30, "bf16", "bf16"},
+                                     {6, 1, 256, 256, 0, 0, "f16", "f16"},   {8, 1, 512, 512, 0, 0, "f16", "f16"},
+                                     {16, 8, 128, 128, 128, 0, "f16", "f16"}, {12, 2, 192, 128, 1, 0, "f16", "f16"},
+                                     {24, 1, 96, 64, 1000, 5, "bf16", "bf16"}, {2, 2, 256, 512, 0, 0, "bf16", "bf16"}};
+  for (const Shape& s : shapes) {
+    if (is_small && &s - shapes.data() >= 4) break;
+    checks.against_reference(make_case(s, {{0, 1}}, TENON_PHASE_DECODE), text(s) + ", first token");
+    checks.against_reference(make_case(s, {{200, 3}, {63, 1}, {64, 2}, {0, 2}}, TENON_PHASE_DECODE), text(s));
+    if (is_small) {
+      if (&s == shapes.data()) checks.row_exact(make_case(s, {{70, 1}, {3, 1}, {64, 1}, {0, 1}}, TENON_PHASE_DECODE), text(s));
+      continue;
+    }
+    std::vector<SeqRows> many;
+    Random random(4);
+    for (int i = 0; i < 64; ++i) many.push_back({int32_t(random.below(260)), 1});
+    checks.row_exact(make_case(s, many, TENON_PHASE_DECODE), text(s));
+  }
+  // Queries and scores far from 1: f16 alone would not hold them.
+  for (const float size : {1e-6f, 1e4f, 1e6f}) {
+    OpCase c = make_case(shapes[0], {{100, 1}, {20, 2}}, TENON_PHASE_DECODE);
+    for (float& x : c.in[0].data) x *= size;
+    tenon_attention_attr attr = attributes(shapes[0]);
+    attr.scale /= size;
+    std::memcpy(c.attr.data(), &attr, sizeof attr);
+    checks.against_reference(c, "queries of size " + std::to_string(size));
+  }
+  for (const int32_t window : {0, 2}) {
+    Shape s = {2, 1, 32, 32, window, 0, "f16", "f16"};
+    OpCase c = decode_spans(s);
+    s.window = 0;  // the span needs pages that the window alone would have given back
+    if (window) c.stores[0].table = decode_spans(s).stores[0].table;
+    checks.against_reference(c, "a step's spans, window " + std::to_string(window));
+  }
+  {
+    // A key that is nowhere: NaN in the rows that see it, and the bits of the others as they were.
+    OpCase whole = make_case(shapes[0], {{100, 1}, {70, 1}}, TENON_PHASE_DECODE), torn = whole;
+    torn.stores[0].give_back(0, 0);
+    checks.guarded("a missing page", [&] {
+      const RunResult a = run_on_device(device, checks.kernel(), whole), b = run_on_device(device, checks.kernel(), torn);
+      const size_t cols = size_t(whole.out[0].cols);
+      bool is_nan = true;
+      for (size_t i = 0; i < cols; ++i) is_nan = is_nan && std::isnan(b.out[0][i]);
+      checks.expect(is_nan, "a missing page: the row is not NaN throughout");
+      checks.expect(std::memcmp(a.out[0].data() + cols, b.out[0].data() + cols, cols * 4) == 0,
+                    "a missing page: another row has changed");
+    });
+  }
+  // Rows whose parts fit in the workspace and rows that one block walks have the same bits, at every size of groups.
+  const Shape s = {2, 1, 32, 32, 0, 0, "f16", "f16"};
+  std::vector<SeqRows> lengths = {{300, 1}};
+  if (!is_small) lengths = {{8190, 1}, {8192, 1}, {32767, 1}, {32768, 1}, {40000, 1}};
+  const OpCase c = make_case(s, lengths, TENON_PHASE_DECODE);
+  checks.guarded("long sequences", [&] {
+    DeviceOptions options;
+    options.max_context = is_small ? 1024 : 40960;
+    const RunResult parts = run_on_device(device, checks.kernel(), c, options);
+    const RunResult want = run_op(Kit::instance().kernel("reference.attention"), c, {.max_context = options.max_context});
+    const Difference off = compare(parts.out[0], want.out[0]);
+    checks.expect(off.comparable && off.relative_rms < kSplitBound, "long sequences: " + off.text());
+    options.max_context = int64_t(1) << 27;  // there is room for one row's parts
+    options.launch_rows = uint32_t(lengths.size()) + 1;
+    const RunResult walked = run_on_device(device, checks.kernel(), c, options);
+    checks.expect(equal_bits(parts.out[0], walked.out[0]), "long sequences: rows with parts differ from rows without");
+  });
+  checks.refused(make_case({2, 1, 32, 32, 0, 0, "f32", "f32"}, {{3, 1}}, TENON_PHASE_DECODE), "an f32 cache");
+  checks.refused(make_case({2, 1, 32, 32, 0, 0, "f16", "bf16"}, {{3, 1}}, TENON_PHASE_DECODE), "a cache of two types");
+  lines.push_back(checks.line());
+}
+
 }  // namespace
 
 void check_attention(const Device& device, bool is_small, std::vector<Line>& lines) {
@@ -182,6 +272,7 @@ void check_attention(const Device& device, bool is_small, std::vector<Line>& lin
     check_rows_without_numbers(checks);
     lines.push_back(checks.line());
   }
+  check_split(device, is_small, lines);
   Checks checks(device, "cuda.attention", 1e-6, is_small);
   const std::vector<Shape> shapes = {
       {4, 2, 64, 64, 0, 0, "f32", "f32"},      {2, 1, 256, 256, 0, 0, "f16", "f16"},

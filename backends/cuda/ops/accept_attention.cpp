@@ -70,6 +70,34 @@ sdk::Offer accept_attention(const sdk::Node& node) {
   return sdk::offer();
 }
 
+sdk::Offer accept_attention_split(const sdk::Node& node) {
+  const sdk::Offer offer = accept_attention(node);
+  if (offer.refused()) return offer;
+  const tenon_store_type& store = node.stores()[0];
+  const Codec codec = codec_of(store.dtype_k);
+  if (store.dtype_k != store.dtype_v || (codec != Codec::kF16 && codec != Codec::kBf16))
+    return sdk::refuse("the cache is f16 or bf16, not %s and %s", std::string(sdk::dtype_name(store.dtype_k)).c_str(),
+                       std::string(sdk::dtype_name(store.dtype_v)).c_str());
+  const auto& attr = node.attr<tenon_attention_attr>();
+  if (attr.head_dim > kMaxValueDim) return sdk::refuse("heads of %u: up to %u are served", attr.head_dim, kMaxValueDim);
+  const auto width = [](const tenon_type& type) { return type.cols / std::max<int64_t>(type.groups, 1); };
+  const int64_t width_q = width(node.in()[0]), width_o = width(node.out()[0]);
+  if (width_q % attr.head_dim != 0 || width_o % attr.head_dim_v != 0)
+    return sdk::refuse("heads of %u and %u are cut by groups of %lld and %lld columns", attr.head_dim, attr.head_dim_v,
+                       wide(width_q), wide(width_o));
+  return offer;
+}
+
+uint64_t plan_attention_split(const sdk::Node&, OpPlan& op) {
+  const tenon_attention_attr& attr = op.attention;
+  // A span can reach a step's rows beyond the window and beyond the row.
+  const int64_t context = op.max_context + op.max_rows;
+  op.max_groups = uint32_t(attr.span_mask ? max_key_groups(context, 0) + 1 : max_key_groups(context, attr.window));
+  const uint64_t row_bytes = uint64_t(attr.heads) * op.max_groups * partial_floats(attr.head_dim_v) * sizeof(float);
+  op.split_rows = uint32_t(std::clamp<uint64_t>(kSplitWorkspaceBytes / row_bytes, 1, std::max(op.max_rows, 1u)));
+  return op.split_rows * row_bytes;
+}
+
 sdk::Offer accept_latent_attention(const sdk::Node& node) {
   if (!is_plain(node)) return sdk::refuse("values that are encoded");
   const auto& attr = node.attr<tenon_latent_attention_attr>();

@@ -35,6 +35,15 @@ inline int64_t max_key_groups(int64_t context, int32_t window) {
   return groups < 1 ? 1 : groups;
 }
 
+// The same for attention_split.cuh, where a window of a few thousand keys always has small groups: blocks enough.
+TENON_HOST_DEVICE inline int64_t split_group_keys(int64_t length, int32_t window) {
+  constexpr int32_t kSmallWindow = 126 * 64;
+  return window > 0 && window <= kSmallWindow ? 64 : group_keys(length);
+}
+// Rows of a launch whose parts lie in the workspace: as many as fit in this, and one at least. A block walks all groups of
+// each further row.
+constexpr uint64_t kSplitWorkspaceBytes = uint64_t(64) << 20;
+
 // Numbers of a group's part in the workspace: the weighted sum, the maximum, the sum of weights, and whether any key
 // counted.
 TENON_HOST_DEVICE inline int64_t partial_floats(int64_t head_dim_v) { return head_dim_v + 4; }

@@ -39,6 +39,8 @@ constexpr OpEntry kEntries[] = {
      launch_attention, plan_attention},
     {"latent_attention", "cuda.latent_attention", "cuda.latent_attention", kBoth, sizeof(tenon_latent_attention_attr),
      accept_latent_attention, launch_attention, plan_latent_attention},
+    {"attention", "cuda.attention.split", "cuda.attention.split", TENON_PHASE_DECODE, sizeof(tenon_attention_attr),
+     accept_attention_split, launch_attention_split, plan_attention_split, 10},
     {"short_conv", "cuda.short_conv", "cuda.short_conv", kBoth, sizeof(tenon_short_conv_attr), accept_short_conv,
      launch_short_conv, nullptr, 0, true},
     {"gated_delta_rule", "cuda.gated_delta_rule", "cuda.gated_delta_rule.sequential", kBoth,

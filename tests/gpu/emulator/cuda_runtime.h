@@ -87,6 +87,9 @@ inline int __shfl_xor_sync(unsigned, int value, int mask) {
 inline int __shfl_sync(unsigned, int value, int lane) {
   return int(tenon::emulator::from_lane(uint32_t(value), unsigned(lane)));
 }
+inline float __shfl_sync(unsigned, float value, int lane) {
+  return __uint_as_float(tenon::emulator::from_lane(__float_as_uint(value), unsigned(lane)));
+}
 inline int __all_sync(unsigned, int value) { return tenon::emulator::vote(value != 0, true); }
 inline int __any_sync(unsigned, int value) { return tenon::emulator::vote(value != 0, false); }
 inline unsigned atomicOr(unsigned* address, unsigned bits) {
