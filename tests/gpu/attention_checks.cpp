@@ -147,17 +147,33 @@ void check_latent(const Device& device, bool is_small, std::vector<Line>& lines)
   lines.push_back(checks.line());
 }
 
-// Spans of a decode step, on the kernel's own cache dtype.
-OpCase decode_spans(const Shape& s) {
-  const std::vector<SeqRows> rows = {{60, 15}, {3, 6}};
-  OpCase c = make_case(s, rows, TENON_PHASE_DECODE);
+// Spans of a step, with the pages that they need beyond the window.
+OpCase with_spans(Shape s, const std::vector<SeqRows>& rows, uint32_t phase) {
+  OpCase c = make_case(s, rows, phase);
   tenon_attention_attr attr = attributes(s);
   attr.span_mask = 1;
   std::memcpy(c.attr.data(), &attr, sizeof attr);
   for (size_t r = 2; r < 12; ++r) c.step.span[r] = 7;
   const size_t second = c.step.row0(1);
   for (size_t r = second + 1; r < second + 6; ++r) c.step.span[r] = 8;
+  s.window = 0;
+  c.stores[0].table = make_case(s, rows, phase).stores[0].table;
   return c;
+}
+
+// A key that is nowhere: NaN in the rows that see it, and the bits of another sequence as they were.
+void check_missing_page(Checks& checks, const OpCase& whole) {
+  checks.guarded("a missing page", [&] {
+    OpCase torn = whole;
+    torn.stores[0].give_back(0, 0);
+    const RunResult a = run_on_device(checks.device(), checks.kernel(), whole);
+    const RunResult b = run_on_device(checks.device(), checks.kernel(), torn);
+    const size_t own = size_t(whole.out[0].cols) * whole.step.row0(1);
+    checks.expect(std::all_of(b.out[0].begin(), b.out[0].begin() + int64_t(own), [](float x) { return std::isnan(x); }),
+                  "a missing page: a row that sees it is not NaN throughout");
+    checks.expect(equal_bits({a.out[0].data() + own, a.out[0].size() - own}, {b.out[0].data() + own, b.out[0].size() - own}),
+                  "a missing page: another sequence has changed");
+  });
 }
 
 // q and the weights of keys are sums of two numbers of 8 (bf16) or 11 digits, so what is lost of each is 2^-17 at most in a
@@ -194,27 +210,11 @@ void check_split(const Device& device, bool is_small, std::vector<Line>& lines) 
     std::memcpy(c.attr.data(), &attr, sizeof attr);
     checks.against_reference(c, "queries of size " + std::to_string(size));
   }
-  for (const int32_t window : {0, 2}) {
-    Shape s = {2, 1, 32, 32, window, 0, "f16", "f16"};
-    OpCase c = decode_spans(s);
-    s.window = 0;  // the span needs pages that the window alone would have given back
-    if (window) c.stores[0].table = decode_spans(s).stores[0].table;
-    checks.against_reference(c, "a step's spans, window " + std::to_string(window));
-  }
-  {
-    // A key that is nowhere: NaN in the rows that see it, and the bits of the others as they were.
-    OpCase whole = make_case(shapes[0], {{100, 1}, {70, 1}}, TENON_PHASE_DECODE), torn = whole;
-    torn.stores[0].give_back(0, 0);
-    checks.guarded("a missing page", [&] {
-      const RunResult a = run_on_device(device, checks.kernel(), whole), b = run_on_device(device, checks.kernel(), torn);
-      const size_t cols = size_t(whole.out[0].cols);
-      bool is_nan = true;
-      for (size_t i = 0; i < cols; ++i) is_nan = is_nan && std::isnan(b.out[0][i]);
-      checks.expect(is_nan, "a missing page: the row is not NaN throughout");
-      checks.expect(std::memcmp(a.out[0].data() + cols, b.out[0].data() + cols, cols * 4) == 0,
-                    "a missing page: another row has changed");
-    });
-  }
+  for (const int32_t window : {0, 2})
+    checks.against_reference(
+        with_spans({2, 1, 32, 32, window, 0, "f16", "f16"}, {{60, 15}, {3, 6}}, TENON_PHASE_DECODE),
+        "a step's spans, window " + std::to_string(window));
+  check_missing_page(checks, make_case(shapes[0], {{100, 1}, {70, 1}}, TENON_PHASE_DECODE));
   // Rows whose parts fit in the workspace and rows that one block walks have the same bits, at every size of groups.
   const Shape s = {2, 1, 32, 32, 0, 0, "f16", "f16"};
   std::vector<SeqRows> lengths = {{300, 1}};
@@ -235,6 +235,72 @@ void check_split(const Device& device, bool is_small, std::vector<Line>& lines) 
   checks.refused(make_case({2, 1, 32, 32, 0, 0, "f32", "f32"}, {{3, 1}}, TENON_PHASE_DECODE), "an f32 cache");
   checks.refused(make_case({2, 1, 32, 32, 0, 0, "f16", "bf16"}, {{3, 1}}, TENON_PHASE_DECODE), "a cache of two types");
   lines.push_back(checks.line());
+}
+
+// The step's rows with the first `skipped` of each sequence computed before, in a store that holds the same.
+OpCase later_rows(const OpCase& full, const std::vector<int32_t>& skipped) {
+  std::vector<SeqRows> sequences;
+  std::vector<float> data;
+  OpCase out = full;
+  Input& q = out.in[0];
+  for (uint32_t s = 0; s < full.step.n_seqs; ++s) {
+    const size_t begin = full.step.row0(s) + size_t(skipped[s]), end = full.step.row0(s + 1);
+    if (begin >= end) throw std::runtime_error("no rows are left");
+    sequences.push_back({full.step.index[begin], int32_t(end - begin)});
+    data.insert(data.end(), q.data.begin() + int64_t(begin) * q.cols, q.data.begin() + int64_t(end) * q.cols);
+  }
+  out.step = Step(sequences);
+  q.data = std::move(data), q.rows = out.step.n_rows;
+  return out;
+}
+
+// P5: the rows of a prompt have the same bits however it is cut.
+void check_chunks(Checks& checks, const Shape& s, const std::vector<SeqRows>& rows,
+                  const std::vector<std::vector<int32_t>>& cuts) {
+  checks.guarded(text(s) + ", chunks", [&] {
+    const OpCase full = make_case(s, rows, TENON_PHASE_PREFILL);
+    const RunResult whole = run_on_device(checks.device(), checks.kernel(), full);
+    for (const std::vector<int32_t>& skipped : cuts) {
+      const OpCase part = later_rows(full, skipped);
+      const RunResult got = run_on_device(checks.device(), checks.kernel(), part);
+      const size_t cols = size_t(full.out[0].cols);
+      for (uint32_t q = 0; q < full.step.n_seqs; ++q) {
+        const size_t n = (part.step.row0(q + 1) - part.step.row0(q)) * cols;
+        checks.expect(equal_bits({got.out[0].data() + part.step.row0(q) * cols, n},
+                                 {whole.out[0].data() + full.step.row0(q + 1) * cols - n, n}),
+                      text(s) + ": sequence " + std::to_string(q) + " without its first " + std::to_string(skipped[q]) +
+                          " rows has other bits");
+      }
+      checks.line().exact_rows += int(part.step.n_rows);
+    }
+  });
+}
+
+// Each weight of a key is rounded to 11 digits, by 2^-12 … 2^-11 of itself at most: half of that on the average over keys
+// whose values have nothing to do with each other. bf16 has 8 digits. q is the reference's, rounded already.
+void check_tile(const Device& device, bool is_small, std::vector<Line>& lines) {
+  for (const char* dtype : {"f16", "bf16"}) {
+    Checks checks(device, "cuda.attention.tile", dtype == std::string("f16") ? 5e-4 : 4e-3, is_small);
+    checks.line().name += std::string(" ") + dtype;
+    const std::vector<Shape> shapes = {{2, 1, 64, 64, 0, 0, dtype, dtype},    {2, 2, 96, 32, 70, 30, dtype, dtype},
+                                       {2, 1, 512, 512, 0, 0, dtype, dtype},  {1, 1, 256, 256, 0, 0, dtype, dtype},
+                                       {2, 1, 128, 128, 100, 0, dtype, dtype}, {3, 1, 192, 128, 0, 0, dtype, dtype},
+                                       {1, 1, 256, 512, 1, 0, dtype, dtype}};
+    for (const Shape& s : shapes) {
+      if (is_small && &s - shapes.data() >= (dtype == std::string("f16") ? 3 : 1)) break;
+      checks.against_reference(make_case(s, {{0, 20}, {130, 16}, {63, 17}}, TENON_PHASE_PREFILL), text(s));
+      check_chunks(checks, s, {{0, 80}, {64, 40}}, {{64, 16}});
+      if (is_small) continue;
+      checks.against_reference(make_case(s, {{0, 200}, {30, 129}}, TENON_PHASE_PREFILL), text(s) + ", long");
+      check_chunks(checks, s, {{0, 300}, {20, 150}, {700, 20}}, {{64, 44, 0}, {128, 0, 3}, {256, 108, 4}, {284, 134, 0}});
+    }
+    for (const int32_t window : {0, 2})
+      checks.against_reference(with_spans({2, 1, 32, 32, window, 0, dtype, dtype}, {{70, 20}, {3, 18}}, TENON_PHASE_PREFILL),
+                               "a prompt's spans, window " + std::to_string(window));
+    check_missing_page(checks, make_case(shapes[0], {{10, 30}, {70, 20}}, TENON_PHASE_PREFILL));
+    checks.refused(make_case({2, 1, 32, 32, 0, 0, "f32", dtype}, {{3, 17}}, TENON_PHASE_PREFILL), "a cache of two types");
+    lines.push_back(checks.line());
+  }
 }
 
 }  // namespace
@@ -273,6 +339,7 @@ void check_attention(const Device& device, bool is_small, std::vector<Line>& lin
     lines.push_back(checks.line());
   }
   check_split(device, is_small, lines);
+  check_tile(device, is_small, lines);
   Checks checks(device, "cuda.attention", 1e-6, is_small);
   const std::vector<Shape> shapes = {
       {4, 2, 64, 64, 0, 0, "f32", "f32"},      {2, 1, 256, 256, 0, 0, "f16", "f16"},

@@ -56,36 +56,62 @@ sdk::Offer accept_kv_write(const sdk::Node& node) {
   return sdk::offer();
 }
 
+namespace {
+
+// "" if the shape of heads is one that is served.
+std::string not_heads(const tenon_attention_attr& attr) {
+  if (attr.kv_heads == 0 || attr.heads % attr.kv_heads != 0)
+    return sdk::text("%u heads do not divide over %u K/V heads", attr.heads, attr.kv_heads);
+  if (attr.head_dim == 0 || attr.head_dim % 32 != 0 || attr.head_dim > kMaxKeyDim || attr.head_dim_v == 0 ||
+      attr.head_dim_v % 32 != 0 || attr.head_dim_v > kMaxValueDim)
+    return sdk::text("heads of %u and %u: multiples of 32 up to %u and %u are served", attr.head_dim, attr.head_dim_v,
+                     kMaxKeyDim, kMaxValueDim);
+  return {};
+}
+
+// "" if tensor cores can read the cache as it is, and a head of q and of the output lies in one piece.
+std::string not_tensor(const sdk::Node& node) {
+  const auto& attr = node.attr<tenon_attention_attr>();
+  const tenon_store_type& store = node.stores()[0];
+  const Codec codec = codec_of(store.dtype_k);
+  if (store.dtype_k != store.dtype_v || (codec != Codec::kF16 && codec != Codec::kBf16))
+    return sdk::text("the cache is f16 or bf16, not %s and %s", std::string(sdk::dtype_name(store.dtype_k)).c_str(),
+                     std::string(sdk::dtype_name(store.dtype_v)).c_str());
+  if (attr.head_dim > kMaxValueDim) return sdk::text("heads of %u: up to %u are served", attr.head_dim, kMaxValueDim);
+  const auto width = [](const tenon_type& type) { return type.cols / std::max<int64_t>(type.groups, 1); };
+  const int64_t width_q = width(node.in()[0]), width_o = width(node.out()[0]);
+  if (width_q % attr.head_dim != 0 || width_o % attr.head_dim_v != 0)
+    return sdk::text("heads of %u and %u are cut by groups of %lld and %lld columns", attr.head_dim, attr.head_dim_v,
+                     wide(width_q), wide(width_o));
+  return not_heads(attr);
+}
+
+}  // namespace
+
 sdk::Offer accept_attention(const sdk::Node& node) {
   if (!is_plain(node)) return sdk::refuse("values that are encoded");
   const auto& attr = node.attr<tenon_attention_attr>();
   if (const std::string reason = not_stored(node, TENON_STORE_PAGED, attr.head_dim, attr.head_dim_v); !reason.empty())
     return sdk::refuse("%s", reason.c_str());
-  if (attr.kv_heads == 0 || attr.heads % attr.kv_heads != 0)
-    return sdk::refuse("%u heads do not divide over %u K/V heads", attr.heads, attr.kv_heads);
-  if (attr.head_dim == 0 || attr.head_dim % 32 != 0 || attr.head_dim > kMaxKeyDim || attr.head_dim_v == 0 ||
-      attr.head_dim_v % 32 != 0 || attr.head_dim_v > kMaxValueDim)
-    return sdk::refuse("heads of %u and %u: multiples of 32 up to %u and %u are served", attr.head_dim, attr.head_dim_v,
-                       kMaxKeyDim, kMaxValueDim);
+  if (const std::string reason = not_heads(attr); !reason.empty()) return sdk::refuse("%s", reason.c_str());
   return sdk::offer();
 }
 
 sdk::Offer accept_attention_split(const sdk::Node& node) {
   const sdk::Offer offer = accept_attention(node);
   if (offer.refused()) return offer;
-  const tenon_store_type& store = node.stores()[0];
-  const Codec codec = codec_of(store.dtype_k);
-  if (store.dtype_k != store.dtype_v || (codec != Codec::kF16 && codec != Codec::kBf16))
-    return sdk::refuse("the cache is f16 or bf16, not %s and %s", std::string(sdk::dtype_name(store.dtype_k)).c_str(),
-                       std::string(sdk::dtype_name(store.dtype_v)).c_str());
-  const auto& attr = node.attr<tenon_attention_attr>();
-  if (attr.head_dim > kMaxValueDim) return sdk::refuse("heads of %u: up to %u are served", attr.head_dim, kMaxValueDim);
-  const auto width = [](const tenon_type& type) { return type.cols / std::max<int64_t>(type.groups, 1); };
-  const int64_t width_q = width(node.in()[0]), width_o = width(node.out()[0]);
-  if (width_q % attr.head_dim != 0 || width_o % attr.head_dim_v != 0)
-    return sdk::refuse("heads of %u and %u are cut by groups of %lld and %lld columns", attr.head_dim, attr.head_dim_v,
-                       wide(width_q), wide(width_o));
+  if (const std::string reason = not_tensor(node); !reason.empty()) return sdk::refuse("%s", reason.c_str());
   return offer;
+}
+
+sdk::Offer accept_attention_tile(const sdk::Node& node) {
+  const auto& attr = node.attr<tenon_attention_attr>();
+  const tenon_store_type& store = node.stores()[0];
+  if (node.out()[0].encoding != TENON_ENC_F32) return sdk::refuse("an output that is encoded");
+  if (const std::string reason = not_stored(node, TENON_STORE_PAGED, attr.head_dim, attr.head_dim_v); !reason.empty())
+    return sdk::refuse("%s", reason.c_str());
+  if (const std::string reason = not_tensor(node); !reason.empty()) return sdk::refuse("%s", reason.c_str());
+  return sdk::offer().reads(0, codec_of(store.dtype_k) == Codec::kBf16 ? sdk::Encoding::kBf16 : sdk::Encoding::kF16);
 }
 
 uint64_t plan_attention_split(const sdk::Node&, OpPlan& op) {

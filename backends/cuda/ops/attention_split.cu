@@ -15,6 +15,8 @@ __global__ void __launch_bounds__(kFoldThreads)
   __shared__ float carried;
   const int32_t head = int32_t(blockIdx.x), c = int32_t(blockIdx.z * kFoldThreads + threadIdx.x);
   const int64_t floats = partial_floats(shape.dim_v);
+  wait_for_launch_before();
+  let_next_launch_begin();
   const uint32_t rows = live.get();
   for (uint32_t r = blockIdx.y; r < rows; r += gridDim.y) {
     const Sight sight = sight_of(shape, step, r);
@@ -78,7 +80,7 @@ void launch_attention_split(const OpPlan& plan, const Launch& launch) {
     enqueue_attention_split_f16(launch, a);
   }
   if (has_parts)
-    enqueue(launch, "attention: fold", fold_parts, dim3(attr.heads, rows, blocks_for(attr.head_dim_v, kFoldThreads)),
+    enqueue_early(launch, "attention: fold", fold_parts, dim3(attr.heads, rows, blocks_for(attr.head_dim_v, kFoldThreads)),
             unsigned(kFoldThreads), a.shape, a.step, static_cast<const float*>(a.workspace), a.max_groups, a.o, a.live);
 }
 

@@ -280,6 +280,8 @@ __global__ void __launch_bounds__(kSplitThreads, kDim > 256 ? 2 : 3)
   const int32_t head0 = kv_head * shape.per_kv + part_of_heads * kQueries;
   const int32_t left = shape.per_kv - part_of_heads * kQueries, n = left < kQueries ? left : kQueries;
   const int warp = int(threadIdx.x / kWarp);
+  wait_for_launch_before();
+  if (workspace) let_next_launch_begin();  // the fold, whose blocks are few and small
   const uint32_t rows = live.get();
   for (uint32_t r = blockIdx.y; r < rows; r += gridDim.y) {
     __syncthreads();  // the row before has been read
@@ -332,7 +334,7 @@ struct SplitLaunch {
 template <bool is_bf16>
 void enqueue_attention_split(const Launch& launch, const SplitLaunch& a) {
   const auto with = [&](auto kernel) {
-    enqueue(launch, "attention: split", kernel, a.grid, unsigned(kSplitThreads), a.shape, a.q, a.o, a.pages, a.step,
+    enqueue_early(launch, "attention: split", kernel, a.grid, unsigned(kSplitThreads), a.shape, a.q, a.o, a.pages, a.step,
             a.workspace, a.max_groups, a.blocks_per_kv, a.live);
   };
   const int32_t dim = a.shape.dim_k > a.shape.dim_v ? a.shape.dim_k : a.shape.dim_v;

@@ -133,7 +133,7 @@ __device__ inline void prefetch_line(const void* line) {
 #ifdef TENON_CUDA_IS_EMULATED
 #define TENON_SHARED_MEMORY(name) uint8_t* const name = ::tenon::emulator::shared_memory()
 #else
-#define TENON_SHARED_MEMORY(name) extern __shared__ uint8_t name[]
+#define TENON_SHARED_MEMORY(name) extern __shared__ __align__(128) uint8_t name[]
 #endif
 
 // How a kernel is launched: with shared memory whose size is not in its code, and before the launch in front has ended,
