@@ -50,6 +50,12 @@ bool has_code_for(int major, int minor) {
   return false;
 }
 
+// True if the list names code for exactly this device, which may use what only it has.
+bool has_own_code(int major, int minor) {
+  const std::string list = std::string(",") + TENON_CUDA_ARCHITECTURES, own = sdk::text(",%d%da", major, minor);
+  return list.find(own) != std::string::npos;
+}
+
 std::string feature_of(const cudaDeviceProp& properties) {
   return sdk::text("sm_%d%d", properties.major, properties.minor);
 }
@@ -98,7 +104,7 @@ void Devices::find() {
     auto info = std::make_unique<DeviceInfo>();
     info->ordinal = ordinal, info->name = properties.name;
     info->features = {feature};
-    if (properties.major >= 9) info->features.push_back(feature + "a");
+    if (has_own_code(properties.major, properties.minor)) info->features.push_back(feature + "a");
     for (const std::string& text : info->features) info->feature_views.push_back(sdk::to_str(text));
     tenon_device& table = info->table;
     table.struct_size = sizeof table, table.index = uint32_t(list_.size());

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "linear_bf16.hpp"
 #include "ops.hpp"
 #include "packed.hpp"
 
@@ -101,17 +102,30 @@ sdk::Offer accept_linear(const sdk::Node& node) {
   return decodes ? offer.flag(TENON_OFFER_DEQUANTIZES) : offer;
 }
 
+namespace {
+
+// "" if each weight of a linear has a row for every column of the input, and none is a router's: those are computed in f32.
+std::string not_for_tensor_cores(const sdk::Node& node) {
+  if (node.attr<tenon_linear_attr>().flags & TENON_WEIGHT_ROUTER) return "routers are computed in f32";
+  if (node.weights().size() > 4) return sdk::text("%u weights", unsigned(node.weights().size()));
+  for (const tenon_weight& w : node.weights()) {
+    if (w.flags & TENON_WEIGHT_ROUTER) return "routers are computed in f32";
+    if (w.cols != node.in()[0].cols)
+      return sdk::text("a weight has %lld columns, the input %lld", wide(w.cols), wide(node.in()[0].cols));
+  }
+  return {};
+}
+bool has_few_rows(const sdk::Node& node) { return node.decode() || node.out()[0].domain == TENON_DOMAIN_OUTPUT_ROWS; }
+
+}  // namespace
+
 sdk::Offer accept_linear_q8(const sdk::Node& node) {
   TENON_REFUSE_UNLESS_PLAIN(node, 0);
-  if (node.attr<tenon_linear_attr>().flags & TENON_WEIGHT_ROUTER) return sdk::refuse("routers are computed in f32");
-  if (node.weights().size() > 4) return sdk::refuse("%u weights", unsigned(node.weights().size()));
-  for (const tenon_weight& w : node.weights()) {
+  if (!has_few_rows(node)) return sdk::refuse("serves decode, and the rows of a prompt that logits are wanted of");
+  if (const std::string reason = not_for_tensor_cores(node); !reason.empty()) return sdk::refuse("%s", reason.c_str());
+  for (const tenon_weight& w : node.weights())
     if (!has_packed_form(codec_of(w.dtype)))
       return sdk::refuse("%s has no packed form here", name_of(w.dtype).c_str());
-    if (w.flags & TENON_WEIGHT_ROUTER) return sdk::refuse("routers are computed in f32");
-    if (w.cols != node.in()[0].cols)
-      return sdk::refuse("a weight has %lld columns, the input %lld", wide(w.cols), wide(node.in()[0].cols));
-  }
   sdk::Offer offer = sdk::offer().reads(0, sdk::Encoding::kQ8_32).cost(bytes_of(node));
   pack_blocks(node, offer);
   return offer;
@@ -126,6 +140,30 @@ sdk::Offer accept_linear_fp8(const sdk::Node& node) {
   }
   if (n == 0) return sdk::refuse("none of the weights is E4M3");
   return accept_linear(node);  // other weights of the node as in cuda.linear
+}
+
+sdk::Offer accept_linear_bf16(const sdk::Node& node) {
+  TENON_REFUSE_UNLESS_PLAIN(node, 0);
+  if (has_few_rows(node)) return sdk::refuse("serves rows of prompts");
+  if (const std::string reason = not_for_tensor_cores(node); !reason.empty()) return sdk::refuse("%s", reason.c_str());
+  for (const tenon_weight& w : node.weights()) {
+    const Codec codec = codec_of(w.dtype);
+    if (codec == Codec::kF32) return sdk::refuse("f32 weights are not rounded");
+    if (codec == Codec::kNone) return sdk::refuse("no device code decodes %s", name_of(w.dtype).c_str());
+  }
+  sdk::Offer offer = sdk::offer().reads(0, sdk::Encoding::kBf16).flag(TENON_OFFER_BF16_WEIGHTS).cost(bytes_of(node));
+  pack_blocks(node, offer);
+  return offer;
+}
+
+uint64_t plan_linear_bf16(const sdk::Node& node, OpPlan&) {
+  int64_t most = 0;
+  for (const tenon_weight& w : node.weights()) {
+    const Codec codec = codec_of(w.dtype);
+    if (!has_packed_form(codec) && !is_read_as_bf16(w, codec))
+      most = std::max(most, decoded_rows(w.rows, w.cols) * decoded_row_bytes(w.cols));
+  }
+  return uint64_t(most);
 }
 
 sdk::Offer accept_glu(const sdk::Node& node) {

@@ -19,12 +19,14 @@ constexpr OpEntry kEntries[] = {
     {"encode", "cuda.encode", "cuda.encode", kBoth, sizeof(tenon_encode_attr), accept_encode, launch_encode, nullptr, 0, true},
     {"norm", "cuda.norm", "cuda.norm", kBoth, sizeof(tenon_norm_attr), accept_norm, launch_norm, nullptr, 0, true},
     {"linear", "cuda.linear", "cuda.linear.f32.warp", TENON_PHASE_DECODE, 0, accept_linear, launch_linear, nullptr},
-    {"linear", "cuda.linear.q8", "cuda.linear.q8", TENON_PHASE_DECODE, 0, accept_linear_q8, launch_linear_q8, nullptr, 10,
+    {"linear", "cuda.linear.q8", "cuda.linear.q8", kBoth, 0, accept_linear_q8, launch_linear_q8, nullptr, 10,
      true},
     {"linear", "cuda.linear.fp8", "cuda.linear.fp8", TENON_PHASE_DECODE, 0, accept_linear_fp8, launch_linear_fp8,
      nullptr, 10},
     {"linear", "cuda.linear.tile", "cuda.linear.f32.tile", TENON_PHASE_PREFILL, 0, accept_linear, launch_linear_tile,
      nullptr},
+    {"linear", "cuda.linear.bf16", "cuda.linear.bf16", TENON_PHASE_PREFILL, 0, accept_linear_bf16, launch_linear_bf16,
+     plan_linear_bf16, 10, false, "sm_90a"},
     {"glu", "cuda.glu", "cuda.glu", kBoth, sizeof(tenon_glu_attr), accept_glu, launch_glu, nullptr, 0, true},
     {"gate", "cuda.gate", "cuda.gate", kBoth, sizeof(tenon_gate_attr), accept_gate, launch_gate, nullptr, 0, true},
     {"add", "cuda.add", "cuda.add", kBoth, 0, accept_pair, launch_add, nullptr, 0, true},
@@ -126,7 +128,7 @@ void register_ops(sdk::Registrar& registrar) {
   for (const OpEntry& entry : kEntries) {
     sdk::KernelInfo info;
     info.backend = "cuda", info.pattern = entry.pattern, info.numeric_class = entry.numeric_class;
-    info.phases = entry.phases, info.priority = entry.priority;
+    info.phases = entry.phases, info.priority = entry.priority, info.feature = entry.feature;
     registrar.kernel<OpKernel>(entry.name, info, entry);
   }
 }

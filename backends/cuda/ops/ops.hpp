@@ -32,6 +32,7 @@ void launch_linear(const OpPlan&, const Launch&);
 void launch_linear_tile(const OpPlan&, const Launch&);
 void launch_linear_q8(const OpPlan&, const Launch&);
 void launch_linear_fp8(const OpPlan&, const Launch&);
+void launch_linear_bf16(const OpPlan&, const Launch&);
 void launch_glu(const OpPlan&, const Launch&);
 void launch_gate(const OpPlan&, const Launch&);
 void launch_add(const OpPlan&, const Launch&);
@@ -70,6 +71,7 @@ struct OpEntry {
   PlanFunction plan;  // null: nothing to fill
   int32_t priority = 0;
   bool overlaps = false;  // all its kernels are enqueued by enqueue_early()
+  const char* feature = "";  // that the device must have
 };
 // The checks and plans, in accept.cpp, accept_attention.cpp and accept_experts.cpp.
 sdk::Offer accept_embed(const sdk::Node&);
@@ -78,6 +80,7 @@ sdk::Offer accept_norm(const sdk::Node&);
 sdk::Offer accept_linear(const sdk::Node&);
 sdk::Offer accept_linear_q8(const sdk::Node&);
 sdk::Offer accept_linear_fp8(const sdk::Node&);
+sdk::Offer accept_linear_bf16(const sdk::Node&);
 sdk::Offer accept_glu(const sdk::Node&);
 sdk::Offer accept_gate(const sdk::Node&);
 sdk::Offer accept_pair(const sdk::Node&);
@@ -95,6 +98,7 @@ sdk::Offer accept_route(const sdk::Node&);
 sdk::Offer accept_expert_ffn(const sdk::Node&);
 sdk::Offer accept_expert_ffn_q8(const sdk::Node&);
 sdk::Offer accept_fold_slots(const sdk::Node&);
+uint64_t plan_linear_bf16(const sdk::Node&, OpPlan&);
 uint64_t plan_attention(const sdk::Node&, OpPlan&);
 uint64_t plan_latent_attention(const sdk::Node&, OpPlan&);
 uint64_t plan_attention_split(const sdk::Node&, OpPlan&);
