@@ -57,7 +57,10 @@ int refused(const Processes& processes, const std::string& why, int status) {
     note(why);
     return status;
   }
-  std::this_thread::sleep_for(std::chrono::seconds(2));
+  for (int tenths = 0; tenths < 20; ++tenths) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (interrupted()) return status;
+  }
   hush(false);
   note("rank " + std::to_string(processes.rank) + ": " + why);
   return status;

@@ -145,6 +145,7 @@ class Verbs(Case):
         self.refused_once("the plan has 4 ranks, but 2 processes were started", 2, "run", "-m", GEMMA, "-p", "a", "--tensor-parallel", "4")
         self.refused_once("missing.gguf", 3, "run", "-m", self.folder / "missing.gguf", "-p", "a")
         self.refused_once("cannot be cut in 2", 2, "run", "-m", RECURRENT, "-p", "a")
+        self.refused_once("no collective", 2, "run", "-m", GEMMA, "-p", "a", "--collective", "nope")
 
     def test_a_manifest_is_rank_0_s(self):
         script = self.folder / "start"
