@@ -148,8 +148,8 @@ template <typename... Parameters, typename... Arguments>
 void enqueue_as(const Manner& manner, const Launch& launch, const char* name, void (*kernel)(Parameters...), dim3 grid,
                 unsigned threads, Arguments... arguments) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  constexpr uint32_t kWithoutAsking = 48 << 10;
-  if (manner.memory > kWithoutAsking)
+  // 48 KiB need no asking, but what the kernel's code has by itself counts as well.
+  if (manner.memory)
     check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize, int(manner.memory)), name);
   cudaLaunchConfig_t config = {};
   config.gridDim = grid, config.blockDim = dim3(threads), config.stream = static_cast<cudaStream_t>(launch.stream);
